@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/offerlog/offerlog/pkg/postgres"
+)
+
+func (a *app) migrateCommand() *cobra.Command {
+	return group("migrate", "Bring the database to this program's schema",
+		&cobra.Command{
+			Use:     "up",
+			Short:   "Apply what is missing; the login must be allowed to create roles",
+			Example: "  offerlog migrate up --postgres postgres://postgres@localhost/offerlog\n  offerlog migrate up --json",
+			Args:    noArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := a.needPostgres(); err != nil {
+					return err
+				}
+				applied, err := postgres.Migrate(cmd.Context(), a.settings.Postgres)
+				if err != nil {
+					return err
+				}
+				return a.showMigrations(applied)
+			},
+		},
+		&cobra.Command{
+			Use:     "status",
+			Short:   "Say which steps the database has",
+			Example: "  offerlog migrate status --postgres postgres://postgres@localhost/offerlog\n  offerlog migrate status --json",
+			Args:    noArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := a.needPostgres(); err != nil {
+					return err
+				}
+				steps, err := postgres.Migrations(cmd.Context(), a.settings.Postgres)
+				if err != nil {
+					return err
+				}
+				return a.showMigrations(steps)
+			},
+		})
+}
+
+// A shownMigration is one line of migrate.
+type shownMigration struct {
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+	Applied bool   `json:"applied"`
+}
+
+func (a *app) showMigrations(steps []postgres.Migration) error {
+	rows := make([]shownMigration, len(steps))
+	for i, s := range steps {
+		rows[i] = shownMigration(s)
+	}
+	return show(a, "VERSION\tNAME\tSTATE", rows, func(m shownMigration) string {
+		state := "pending"
+		if m.Applied {
+			state = "applied"
+		}
+		return fmt.Sprintf("%d\t%s\t%s", m.Version, m.Name, state)
+	})
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams"
+)
+
+func (a *app) needPostgres() error {
+	if a.settings.Postgres == "" {
+		return usage("start offerlog dev, or set --postgres, OFFERLOG_POSTGRES or postgres in "+defaultConfig, "no PostgreSQL is named")
+	}
+	return nil
+}
+
+func (a *app) needKafka() error {
+	if len(a.settings.Kafka) == 0 {
+		return usage("start offerlog dev, or set --kafka, OFFERLOG_KAFKA or kafka in "+defaultConfig, "no Kafka is named")
+	}
+	return nil
+}
+
+// openKafka returns a client of a cluster that answers and whose transactions will do.
+func (a *app) openKafka(ctx context.Context) (*kgo.Client, error) {
+	if err := a.needKafka(); err != nil {
+		return nil, err
+	}
+	cl, err := a.settings.Cluster().NewClient()
+	if err != nil {
+		return nil, err
+	}
+	if err := kafka.Check(ctx, cl); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	return cl, nil
+}
+
+// openPostgres returns a pool on a database whose schema is this program's.
+func (a *app) openPostgres(ctx context.Context) (*pgxpool.Pool, error) {
+	if err := a.needPostgres(); err != nil {
+		return nil, err
+	}
+	pool, err := postgres.Open(ctx, a.settings.Postgres, poolSize)
+	if err != nil {
+		return nil, err
+	}
+	if err := postgres.CheckSchema(ctx, a.settings.Postgres); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// poolSize is enough for every stage with one transaction in hand and one reader.
+const poolSize = 16
+
+// checkRoles makes sure that the login may take each of roles.
+func checkRoles(ctx context.Context, pool *pgxpool.Pool, roles []postgres.Role) error {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	rows, err := pool.Query(ctx, `SELECT r FROM unnest($1::text[]) AS r WHERE NOT pg_has_role(r, 'MEMBER') ORDER BY r`, names)
+	if err != nil {
+		return fmt.Errorf("check database roles: %w", err)
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("check database roles: %w", err)
+	}
+	if len(missing) > 0 {
+		login := pool.Config().ConnConfig.User
+		return &exitError{exitNotAllowed, "role_missing",
+			"run as an administrator of the database: GRANT " + strings.Join(missing, ", ") + " TO " + pgx.Identifier{login}.Sanitize(),
+			fmt.Errorf("login %s is no member of %s", login, strings.Join(missing, ", "))}
+	}
+	return nil
+}
+
+// inputTopics are the topics that ingest reads beside commands: the default one and those of the feeds.
+func inputTopics(ctx context.Context, pool *pgxpool.Pool) (topics []string, err error) {
+	err = postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT DISTINCT topic FROM feed_route")
+		if err == nil {
+			topics, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the topics of feeds: %w", err)
+	}
+	topics = append(topics, streams.Deliveries)
+	slices.Sort(topics)
+	return slices.Compact(topics), nil
+}
+
+// checkTopics makes sure that every topic is there, and that none has fewer partitions than lanes are known of it.
+func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, pool *pgxpool.Pool) error {
+	inputs, err := inputTopics(ctx, pool)
+	if err != nil {
+		return err
+	}
+	var lanes []lane.Lane
+	err = postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
+		lanes, err = lane.List(ctx, tx, "", "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	known := map[string]int{} // by the topic's own name: partitions that have lanes
+	for _, l := range lanes {
+		known[cluster.Name(l.Topic)] = max(known[cluster.Name(l.Topic)], int(l.Partition)+1)
+	}
+	for _, spec := range cluster.Specs(streams.OwnTopics(1), inputs, 1) {
+		t, err := kafka.Describe(ctx, cl, spec.Name, false)
+		if err != nil {
+			return err
+		}
+		if n := known[cluster.Name(spec.Name)]; len(t.Starts) < n {
+			return fmt.Errorf("%w: topic %s has %d partitions, %d are known: restore the topic, or check that --kafka names the right cluster",
+				lane.ErrPartitions, spec.Name, len(t.Starts), n)
+		}
+	}
+	return nil
+}
+
+// openArchive returns the archive of the settings and what closes it. The tenants' keys are read and made as ingest.
+func (a *app) openArchive(pool *pgxpool.Pool) (*archive.Archive, *archive.Files, error) {
+	if a.settings.Archive == "" || a.settings.ArchiveKeyFile == "" {
+		return nil, nil, usage("set --archive and --archive-key-file; make the key with: (umask 077; head -c 32 /dev/urandom | base64 >archive.key)",
+			"the archive has no folder or no key")
+	}
+	master, err := archive.ReadMasterKey(a.settings.ArchiveKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &exitError{exitNotFound, "no_key", "check --archive-key-file: without the key that was used before, the evidence cannot be read", err}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(a.settings.Archive, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make the archive's folder: %w", err)
+	}
+	files, err := archive.OpenFiles(a.settings.Archive)
+	if err != nil {
+		return nil, nil, err
+	}
+	return archive.New(files, archive.NewPostgresKeys(asRole{pool, postgres.Ingest}, archive.OpenKeyring(master))), files, nil
+}
+
+// asRole runs each statement in a transaction of its own under a role.
+type asRole struct {
+	pool *pgxpool.Pool
+	role postgres.Role
+}
+
+// Exec implements archive.Querier.
+func (q asRole) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	err = postgres.InTx(ctx, q.pool, q.role, func(tx pgx.Tx) error {
+		tag, err = tx.Exec(ctx, sql, args...)
+		return err
+	})
+	return tag, err
+}
+
+// QueryRow implements archive.Querier.
+func (q asRole) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return scan(func(dest ...any) error {
+		return postgres.InTx(ctx, q.pool, q.role, func(tx pgx.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(dest...) })
+	})
+}
+
+// A scan is a row that is read when it is asked for.
+type scan func(dest ...any) error
+
+// Scan implements pgx.Row.
+func (s scan) Scan(dest ...any) error { return s(dest...) }

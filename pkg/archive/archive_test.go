@@ -1,0 +1,420 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// token is a text that no stored byte may show.
+const token = "AX-440-R2;6;820.00;EUR"
+
+var topic = uuid.MustParse("8a3f0000-0000-4000-8000-000000000001")
+
+func entry(offset int64, item int, payload string) archive.Entry {
+	return archive.Entry{Offset: offset, Item: item, Payload: []byte(payload), Sum: offer.Sum([]byte(payload))}
+}
+
+func pack() *archive.Pack {
+	return &archive.Pack{Tenant: "demo", TopicID: topic, Partition: 3, First: 10, Last: 14, Entries: []archive.Entry{
+		entry(10, 0, token), entry(12, 0, ""), entry(12, 1, strings.Repeat("x", 22)), entry(14, 0, "last"),
+	}}
+}
+
+// memory is a Store; damage, where set, changes what Get returns, and down makes every call fail.
+type memory struct {
+	mu      sync.Mutex
+	objects map[string][]byte
+	damage  func(content []byte) []byte
+	down    error
+}
+
+func (m *memory) Put(_ context.Context, name string, content []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down != nil {
+		return m.down
+	}
+	if _, ok := m.objects[name]; ok {
+		return archive.ErrExists
+	}
+	if m.objects == nil {
+		m.objects = map[string][]byte{}
+	}
+	m.objects[name] = bytes.Clone(content)
+	return nil
+}
+
+func (m *memory) Get(_ context.Context, name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	content, ok := m.objects[name]
+	switch {
+	case m.down != nil:
+		return nil, m.down
+	case !ok:
+		return nil, fs.ErrNotExist
+	case m.damage != nil:
+		return m.damage(bytes.Clone(content)), nil
+	}
+	return bytes.Clone(content), nil
+}
+
+// only returns the one object there is.
+func (m *memory) only(t *testing.T) (name string, content []byte) {
+	t.Helper()
+	if len(m.objects) != 1 {
+		t.Fatalf("got objects %v, want one", slices.Collect(maps.Keys(m.objects)))
+	}
+	for name, content = range m.objects {
+	}
+	return name, content
+}
+
+// keys gives every tenant the same keys: what keeps tenants apart in these tests is the associated data alone.
+type keys struct{ current string }
+
+func (k *keys) Current(ctx context.Context, tenant string) (archive.Key, error) {
+	return k.ByID(ctx, tenant, k.current)
+}
+
+func (k *keys) ByID(_ context.Context, _, id string) (archive.Key, error) {
+	if id > k.current {
+		return archive.Key{}, archive.ErrNoKey
+	}
+	secret := offer.Sum([]byte(id))
+	return archive.Key{ID: id, Secret: secret[:]}, nil
+}
+
+func mustWrite(t *testing.T, a *archive.Archive, p *archive.Pack) archive.Ref {
+	t.Helper()
+	ref, err := a.Write(t.Context(), p)
+	if err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	return ref
+}
+
+func TestS_000_29_an_object_holds_no_plaintext_and_two_attempts_write_one_name(t *testing.T) {
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	first := mustWrite(t, a, pack())
+	second := mustWrite(t, a, pack())
+	name, content := store.only(t)
+	if bytes.Contains(content, []byte(token)) || bytes.Contains(content, []byte("last")) {
+		t.Error("the object shows its plaintext")
+	}
+	if first.Name != name || second.Name != name {
+		t.Errorf("got names %s and %s, want %s twice", first.Name, second.Name, name)
+	}
+	if first.Reused || !second.Reused || first.KeyID != second.KeyID || first.Length != int64(len(content)) || second.Length != first.Length {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+	for _, e := range pack().Entries {
+		got, err := a.Read(t.Context(), "demo", second, e.Offset, e.Item)
+		if err != nil || !bytes.Equal(got, e.Payload) {
+			t.Errorf("offset %d item %d: got %q, %v, want %q", e.Offset, e.Item, got, err, e.Payload)
+		}
+	}
+}
+
+// Every byte of an object is flipped, cut off and doubled: what is stored is found to be wrong in Write, Read and Verify.
+func TestS_000_30_any_changed_byte_is_a_digest_mismatch(t *testing.T) {
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	ref := mustWrite(t, a, pack())
+	_, content := store.only(t)
+	last := pack().Entries[3]
+
+	damages := map[string]func([]byte, int) []byte{
+		"flipped bit":    func(b []byte, i int) []byte { b[i] ^= 1 << (i % 8); return b },
+		"cut off before": func(b []byte, i int) []byte { return b[:i] },
+		"byte doubled":   func(b []byte, i int) []byte { return slices.Insert(b, i, b[i]) },
+	}
+	for name, damage := range damages {
+		for i := range content {
+			store.damage = func(b []byte) []byte { return damage(b, i) }
+			if bytes.Equal(store.damage(bytes.Clone(content)), content) {
+				continue
+			}
+			_, err := a.Write(t.Context(), pack())
+			wantMismatch(t, fmt.Sprintf("write, %s %d", name, i), ref.Name, err)
+			_, err = a.Verify(t.Context(), "demo", ref)
+			wantMismatch(t, fmt.Sprintf("verify, %s %d", name, i), ref.Name, err)
+		}
+	}
+
+	store.damage = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
+	_, err := a.Read(t.Context(), "demo", ref, last.Offset, last.Item)
+	wantMismatch(t, "read", ref.Name, err)
+	if mismatch := (*archive.DigestError)(nil); errors.As(err, &mismatch) && (mismatch.Offset != 14 || mismatch.Item != 0) {
+		t.Errorf("got a mismatch at offset %d item %d, want 14, 0", mismatch.Offset, mismatch.Item)
+	}
+	if _, err := a.Read(t.Context(), "demo", ref, 10, 0); err != nil {
+		t.Errorf("an entry beside the damaged one: %v", err)
+	}
+}
+
+// A first attempt, too: the object is not there yet and is damaged on its way.
+func TestS_000_30_a_first_write_that_is_damaged_does_not_succeed(t *testing.T) {
+	store := &memory{damage: func(b []byte) []byte { b[len(b)/2] ^= 4; return b }}
+	verified := false
+	a := archive.New(store, &keys{"k1"})
+	a.Step = func(string) { verified = true }
+	_, err := a.Write(t.Context(), pack())
+	wantMismatch(t, "write", pack().Name(), err)
+	if verified {
+		t.Error("step artifact_verified was reached")
+	}
+}
+
+func wantMismatch(t *testing.T, what, object string, err error) {
+	t.Helper()
+	var mismatch *archive.DigestError
+	if !errors.As(err, &mismatch) || mismatch.Code() != "artifact_digest_mismatch" || mismatch.Object != object {
+		t.Errorf("%s: got %v, want artifact_digest_mismatch of %s", what, err, object)
+	}
+}
+
+func TestS_000_32_five_failing_attempts_and_a_success_leave_one_object(t *testing.T) {
+	files, list := openFiles(t)
+	a := archive.New(files, &keys{"k1"})
+	for attempt := range 5 {
+		files.Step, a.Step = nil, nil
+		stop := func(at string) func(string) {
+			return func(name string) {
+				if name == at {
+					panic(at)
+				}
+			}
+		}
+		switch attempt {
+		case 0:
+			files.Step = stop("artifact_written")
+		case 1:
+			files.Step = stop("artifact_synced")
+		case 2:
+			a.Step = stop("artifact_verified")
+		} // 3 and 4: the transaction after it fails
+		func() {
+			defer func() { _ = recover() }()
+			mustWrite(t, a, pack())
+		}()
+	}
+	files.Step, a.Step = nil, nil
+	ref := mustWrite(t, a, pack())
+	want := []string{"demo/" + topic.String() + "/3/10-14." + ref.Name[strings.LastIndex(ref.Name, "/")+1:]}
+	if got := list(); !ref.Reused || !slices.Equal(got, want) {
+		t.Errorf("got files %v, reused %v, want %v, reused", got, ref.Reused, want)
+	}
+}
+
+func TestWriteStepsInOrder(t *testing.T) {
+	files, _ := openFiles(t)
+	var steps []string
+	step := func(name string) { steps = append(steps, name) }
+	a := archive.New(files, &keys{"k1"})
+	files.Step, a.Step = step, step
+	mustWrite(t, a, pack())
+	if want := []string{"artifact_written", "artifact_synced", "artifact_verified"}; !slices.Equal(steps, want) {
+		t.Errorf("got steps %v, want %v", steps, want)
+	}
+}
+
+func TestAStoreThatIsDownIsNoFaultOfTheEvidence(t *testing.T) {
+	full := errors.New("no space left on device")
+	store := &memory{down: full}
+	a := archive.New(store, &keys{"k1"})
+	_, err := a.Write(t.Context(), pack())
+	var coded interface{ Code() string }
+	if !errors.Is(err, full) || errors.As(err, &coded) {
+		t.Errorf("got %v, want the store's error without a code", err)
+	}
+	if len(store.objects) != 0 {
+		t.Error("a failed write left an object")
+	}
+	store.down = nil
+	if ref := mustWrite(t, a, pack()); ref.Reused {
+		t.Error("the write after it found an object")
+	}
+}
+
+func TestPackName(t *testing.T) {
+	base := pack().Name()
+	for sentence, change := range map[string]func(*archive.Pack){
+		"other content":            func(p *archive.Pack) { p.Entries[3] = entry(14, 0, "LAST") },
+		"one entry less":           func(p *archive.Pack) { p.Entries = p.Entries[:3] },
+		"an entry elsewhere":       func(p *archive.Pack) { p.Entries[3].Offset = 13 },
+		"another item of a batch":  func(p *archive.Pack) { p.Entries[3].Item = 1 },
+		"another tenant":           func(p *archive.Pack) { p.Tenant = "acme" },
+		"another topic":            func(p *archive.Pack) { p.TopicID[0]++ },
+		"another partition":        func(p *archive.Pack) { p.Partition++ },
+		"a batch that begins less": func(p *archive.Pack) { p.First-- },
+		"a batch that ends later":  func(p *archive.Pack) { p.Last++ },
+	} {
+		p := pack()
+		change(p)
+		if p.Name() == base {
+			t.Errorf("%s: got the same name %s", sentence, base)
+		}
+	}
+	for tenant, want := range map[string]string{"demo": "demo", "_system": "_system", "a/b": "a%2Fb", "..": "%2E.", ".tmp": "%2Etmp", "é%": "%C3%A9%25"} {
+		p := pack()
+		p.Tenant = tenant
+		if got, _, _ := strings.Cut(p.Name(), "/"); got != want {
+			t.Errorf("tenant %q: got %q, want %q", tenant, got, want)
+		}
+		files, _ := openFiles(t)
+		mustWrite(t, archive.New(files, &keys{"k1"}), p)
+	}
+}
+
+func TestWriteRefusesWhatNoBatchMayHandIn(t *testing.T) {
+	for sentence, change := range map[string]func(*archive.Pack){
+		"no tenant":           func(p *archive.Pack) { p.Tenant = "" },
+		"no entries":          func(p *archive.Pack) { p.Entries = nil },
+		"offset before first": func(p *archive.Pack) { p.Entries[0].Offset = 9 },
+		"offset after last":   func(p *archive.Pack) { p.Entries[3].Offset = 15 },
+		"negative item":       func(p *archive.Pack) { p.Entries[0].Item = -1 },
+		"an entry twice":      func(p *archive.Pack) { p.Entries[1] = p.Entries[0] },
+		"entries unsorted":    func(p *archive.Pack) { slices.Reverse(p.Entries) },
+	} {
+		store, p := &memory{}, pack()
+		change(p)
+		if _, err := archive.New(store, &keys{"k1"}).Write(t.Context(), p); err == nil || len(store.objects) > 0 {
+			t.Errorf("%s: got %v and %d objects, want an error and none", sentence, err, len(store.objects))
+		}
+	}
+	wrong := pack()
+	wrong.Entries[0].Sum[0]++
+	_, err := archive.New(&memory{}, &keys{"k1"}).Write(t.Context(), wrong)
+	wantMismatch(t, "a digest of another payload", wrong.Name(), err)
+}
+
+// The associated data binds an entry to its tenant, object and place: with keys that all tenants share, nothing else
+// would keep a stored entry from being shown as another one.
+func TestAnEntryOpensOnlyWhereItBelongs(t *testing.T) {
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	ref := mustWrite(t, a, pack())
+	_, content := store.only(t)
+
+	_, err := a.Read(t.Context(), "acme", ref, 10, 0)
+	wantMismatch(t, "another tenant", ref.Name, err)
+
+	moved := ref
+	moved.Name = strings.Replace(ref.Name, "/3/", "/4/", 1)
+	store.objects[moved.Name] = content
+	_, err = a.Read(t.Context(), "demo", moved, 10, 0)
+	wantMismatch(t, "another object", moved.Name, err)
+
+	// The payloads of the first and third entry have the same length, so their sealed bytes can change places.
+	const sealed, header = 22 + 28, 8 + 1 + 1 + 2 + 4
+	first := header + 4*(8+4+8+32)
+	third := first + sealed + 28
+	swapped := bytes.Clone(content)
+	copy(swapped[first:], content[third:third+sealed])
+	copy(swapped[third:], content[first:first+sealed])
+	store.objects[ref.Name] = swapped
+	_, err = a.Read(t.Context(), "demo", ref, 10, 0)
+	wantMismatch(t, "another entry", ref.Name, err)
+
+	store.objects[ref.Name] = content
+	_, err = a.Read(t.Context(), "demo", ref, 11, 0)
+	wantMismatch(t, "an entry that is not there", ref.Name, err)
+	if _, err := a.Read(t.Context(), "demo", ref, 10, 0); err != nil {
+		t.Errorf("the entry itself: %v", err)
+	}
+}
+
+func TestRotationLeavesOldObjectsReadable(t *testing.T) {
+	store, ks := &memory{}, &keys{"k1"}
+	a := archive.New(store, ks)
+	old := mustWrite(t, a, pack())
+	ks.current = "k2"
+
+	if got, err := a.Read(t.Context(), "demo", old, 10, 0); err != nil || string(got) != token {
+		t.Errorf("old object: got %q, %v", got, err)
+	}
+	if again := mustWrite(t, a, pack()); !again.Reused || again.KeyID != "k1" {
+		t.Errorf("a retry after the rotation: got %+v, want the object under k1 reused", again)
+	}
+	p := pack()
+	p.Last++
+	if fresh := mustWrite(t, a, p); fresh.KeyID != "k2" {
+		t.Errorf("new object: got key %s, want k2", fresh.KeyID)
+	}
+	old.KeyID = "k2"
+	_, err := a.Read(t.Context(), "demo", old, 10, 0)
+	wantMismatch(t, "a row that names another key", old.Name, err)
+}
+
+func TestAPackReadsBackAsItWas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &archive.Pack{Tenant: rapid.StringN(1, 20, 40).Draw(t, "tenant"), TopicID: topic, First: 0, Last: 40}
+		payloads := rapid.MapOfN(rapid.Int64Range(0, 40), rapid.SliceOf(rapid.Byte()), 1, 10).Draw(t, "payloads")
+		for _, offset := range slices.Sorted(maps.Keys(payloads)) {
+			p.Entries = append(p.Entries, entry(offset, 0, string(payloads[offset])))
+		}
+		a := archive.New(&memory{}, &keys{"k1"})
+		ref, err := a.Write(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members, err := a.Verify(context.Background(), p.Tenant, ref)
+		if err != nil || len(members) != len(p.Entries) {
+			t.Fatalf("verify: got %d members, %v, want %d", len(members), err, len(p.Entries))
+		}
+		for i, e := range p.Entries {
+			if want := (archive.Member{Offset: e.Offset, Item: e.Item, Length: int64(len(e.Payload)), Sum: e.Sum}); members[i] != want {
+				t.Errorf("got member %+v, want %+v", members[i], want)
+			}
+			got, err := a.Read(context.Background(), p.Tenant, ref, e.Offset, e.Item)
+			if err != nil || !bytes.Equal(got, e.Payload) {
+				t.Errorf("got %q, %v, want %q", got, err, e.Payload)
+			}
+		}
+	})
+}
+
+// FuzzVerify opens what anyone may have put into the store.
+func FuzzVerify(f *testing.F) {
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	ref, err := a.Write(context.Background(), pack())
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := store.objects[ref.Name]
+	f.Add(good)
+	f.Add(good[:40])
+	f.Add(binary.BigEndian.AppendUint32([]byte("offerlog\x01\x02k1"), 1<<31))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		store.objects[ref.Name] = content
+		members, err := a.Verify(t.Context(), "demo", ref)
+		if err != nil {
+			wantMismatch(t, "other bytes", ref.Name, err)
+			return
+		}
+		// Each process seals with other nonces, so other bytes can be right; but they hold the same.
+		for i, e := range pack().Entries {
+			if members[i].Sum != e.Sum {
+				t.Errorf("entry %d: got digest %s, want %s", i, members[i].Sum, e.Sum)
+			}
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tempFolder holds objects that are being written. An object's name never begins with a dot.
+const tempFolder = ".tmp"
+
+// tempAge is after how long a temporary file counts as left behind by a process that was killed.
+const tempAge = time.Hour
+
+// Files is a Store in a folder of the file system, which several processes may share. The object
+// tenant/topic/0/5-9/digest is the file tenant/topic/0/5-9.digest, so that the objects of a partition share one folder to
+// sync. Nothing but complete, synced files ever has an object's name: a kill leaves a temporary file at most.
+type Files struct {
+	// Step, where it is set, is called in Put with "artifact_written" before the file is synced, and with
+	// "artifact_synced" once file and name are durable: the places where fault builds stop.
+	Step func(name string)
+
+	root *os.Root
+
+	mu      sync.Mutex
+	durable map[string]bool // folders whose names this process knows to be synced
+}
+
+// OpenFiles opens the store in folder dir, makes it if need be, and removes temporary files that are more than an hour
+// old.
+func OpenFiles(dir string) (*Files, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open archive folder: %w", err)
+	}
+	if err := syncFolder(filepath.Dir(filepath.Clean(dir))); err != nil {
+		return nil, fmt.Errorf("open archive folder %s: %w", dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open archive folder: %w", err)
+	}
+	f := &Files{root: root, durable: map[string]bool{".": true}}
+	if err := f.folder(tempFolder); err != nil {
+		return nil, errors.Join(fmt.Errorf("open archive folder %s: %w", dir, err), root.Close())
+	}
+	if err := f.sweep(time.Now().Add(-tempAge)); err != nil {
+		return nil, errors.Join(fmt.Errorf("open archive folder %s: %w", dir, err), root.Close())
+	}
+	return f, nil
+}
+
+// Close releases the folder; the objects stay.
+func (f *Files) Close() error { return f.root.Close() }
+
+// Put implements Store: temporary file, sync, hard link to the name, sync of the folder.
+func (f *Files) Put(_ context.Context, name string, content []byte) (err error) {
+	file, err := filename(name)
+	if err != nil {
+		return err
+	}
+	if err := f.folder(path.Dir(file)); err != nil {
+		return err
+	}
+	temp := tempFolder + "/" + rand.Text()
+	defer func() {
+		if e := f.root.Remove(temp); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}()
+	if err := f.write(temp, content); err != nil {
+		return err
+	}
+	err = f.root.Link(temp, file)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	taken := err != nil
+	// Also where the name is taken: whoever took it may have been killed before this.
+	if err := f.sync(path.Dir(file)); err != nil {
+		return err
+	}
+	if taken {
+		return ErrExists
+	}
+	f.step("artifact_synced")
+	return nil
+}
+
+func (f *Files) write(temp string, content []byte) error {
+	w, err := f.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = w.Write(content); err == nil {
+		f.step("artifact_written")
+		err = w.Sync()
+	}
+	return errors.Join(err, w.Close())
+}
+
+// Get implements Store.
+func (f *Files) Get(_ context.Context, name string) ([]byte, error) {
+	file, err := filename(name)
+	if err != nil {
+		return nil, err
+	}
+	return f.root.ReadFile(file)
+}
+
+// folder makes a folder and its parents, with their names durable. Finding one is not enough: whoever made it may have
+// been killed before the sync, so each process syncs each folder's parent once.
+func (f *Files) folder(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ensure(dir)
+}
+
+func (f *Files) ensure(dir string) error {
+	if f.durable[dir] {
+		return nil
+	}
+	parent := path.Dir(dir)
+	if err := f.ensure(parent); err != nil {
+		return err
+	}
+	if err := f.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := f.sync(parent); err != nil {
+		return err
+	}
+	f.durable[dir] = true
+	return nil
+}
+
+func (f *Files) sync(dir string) error {
+	d, err := f.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (f *Files) sweep(before time.Time) error {
+	entries, err := fs.ReadDir(f.root.FS(), tempFolder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && info.ModTime().Before(before) {
+			err = f.root.Remove(tempFolder + "/" + e.Name())
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may sweep, too
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Files) step(name string) {
+	if f.Step != nil {
+		f.Step(name)
+	}
+}
+
+// filename returns where an object lies; names that would lie elsewhere are refused.
+func filename(name string) (string, error) {
+	dir, last := path.Split(name)
+	file := strings.TrimSuffix(dir, "/") + "." + last
+	if !fs.ValidPath(name) || dir == "" || name[0] == '.' || strings.ContainsAny(name, "\\\x00") {
+		return "", fmt.Errorf("object name %q: want parts without . and .. and a tenant in front", name)
+	}
+	return file, nil
+}

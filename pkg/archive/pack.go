@@ -1,0 +1,101 @@
+package archive
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// An Entry is one payload of a pack.
+type Entry struct {
+	Offset  int64 // of the record
+	Item    int   // of the event in a record that holds a batch; else 0
+	Payload []byte
+	Sum     offer.Digest // of Payload
+}
+
+// A Pack is what one object holds: the payloads of one tenant in one batch of one partition.
+type Pack struct {
+	Tenant      string
+	TopicID     uuid.UUID
+	Partition   int32
+	First, Last int64   // offsets that the batch spans
+	Entries     []Entry // by rising offset and item; at least one
+}
+
+// Name is tenant/topic-id/partition/first-last/digest, the tenant percent-encoded. The digest covers each entry's offset,
+// item and SHA-256, so a pack with other content has another name, and the same pack has the same one on every attempt.
+func (p *Pack) Name() string {
+	var d nameDigest
+	for _, e := range p.Entries {
+		d.add(e.at(), e.Sum)
+	}
+	return fmt.Sprintf("%s/%s/%d/%d-%d/%s", escapeTenant(p.Tenant), p.TopicID, p.Partition, p.First, p.Last, d.sum())
+}
+
+// check finds what no batch may hand in.
+func (p *Pack) check() error {
+	if p.Tenant == "" || len(p.Entries) == 0 {
+		return errors.New("a pack needs a tenant and entries")
+	}
+	before := place{-1, 0}
+	for _, e := range p.Entries {
+		if e.Offset < p.First || e.Offset > p.Last {
+			return fmt.Errorf("offset %d is outside %d-%d", e.Offset, p.First, p.Last)
+		}
+		if e.Item < 0 || e.Item > math.MaxInt32 {
+			return fmt.Errorf("offset %d: item %d is outside 0-%d", e.Offset, e.Item, math.MaxInt32)
+		}
+		at := e.at()
+		if before.compare(at) >= 0 {
+			return fmt.Errorf("offset %d item %d is out of order", e.Offset, e.Item)
+		}
+		before = at
+	}
+	return nil
+}
+
+// A place names an entry of a pack.
+type place struct {
+	offset int64
+	item   int
+}
+
+func (e Entry) at() place { return place{e.Offset, e.Item} }
+
+func (at place) compare(other place) int {
+	return cmp.Or(cmp.Compare(at.offset, other.offset), cmp.Compare(at.item, other.item))
+}
+
+// encode is the form of a place in tables, digests and associated data: 8 and 4 bytes, big endian.
+func (at place) encode(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(at.offset))  //nolint:gosec // offsets are not negative
+	return binary.BigEndian.AppendUint32(b, uint32(at.item)) //nolint:gosec // bounded by Pack.check
+}
+
+// nameDigest builds the last part of an object's name.
+type nameDigest struct{ members []byte }
+
+func (d *nameDigest) add(at place, sum offer.Digest) {
+	d.members = append(at.encode(d.members), sum[:]...)
+}
+
+func (d *nameDigest) sum() offer.Digest { return sha256.Sum256(d.members) }
+
+// escapeTenant leaves no slash, and no leading dot: a store may take "." and ".." for folders, and hide such names.
+func escapeTenant(tenant string) string {
+	s := url.PathEscape(tenant)
+	if rest, ok := strings.CutPrefix(s, "."); ok {
+		return "%2E" + rest
+	}
+	return s
+}

@@ -1,0 +1,124 @@
+package feed
+
+import (
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+//go:embed load.sql
+var loadSQL string
+
+// Querier is what the readers here need: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// A Feed is a registered feed, as ingest uses it.
+type Feed struct {
+	Tenant         string
+	Name           string
+	Connector      string
+	Account        string
+	Source         string   // of its events
+	Topics         []string // own names, without an installation's prefix
+	MappingVersion int      // the one in force
+	Reading        mapping.Spec
+	ReadingDigest  offer.Digest // of Reading
+	InvalidRow     string       // InvalidRowAlone or InvalidRowDelivery
+}
+
+// Who is whose deliveries the feed's are.
+func (f *Feed) Who() offer.Source {
+	return offer.Source{Tenant: f.Tenant, Connector: f.Connector, Account: f.Account}
+}
+
+// A Registry is what was registered at one version. It does not change, so goroutines may share it.
+type Registry struct {
+	Version int64
+
+	feeds  []*Feed
+	routes map[route]*Feed
+}
+
+type route struct{ topic, source string }
+
+// Load reads the whole registry, all tenants, in one statement.
+func Load(ctx context.Context, q Querier) (*Registry, error) {
+	rows, err := q.Query(ctx, loadSQL)
+	if err != nil {
+		return nil, fmt.Errorf("load the feeds: %w", err)
+	}
+	r := &Registry{routes: map[route]*Feed{}}
+	var (
+		tenant, name, connector, account, source, invalidRow *string
+		topics                                               []string
+		version                                              *int
+		digest, reading                                      []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &version, &invalidRow, &digest, &reading}, func() error {
+		if tenant == nil {
+			return nil // no feed yet
+		}
+		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, InvalidRow: *invalidRow}
+		copy(f.ReadingDigest[:], digest)
+		if err := json.Unmarshal(reading, &f.Reading); err != nil {
+			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
+		}
+		// A version that would be read in another way than when it was applied must not be read at all.
+		if f.Reading.Digest() != f.ReadingDigest {
+			return fmt.Errorf("feed %s of tenant %s: mapping version %d does not have the digest it was applied with: its row was changed, or another offerlog applied it; run the one that did",
+				f.Name, f.Tenant, f.MappingVersion)
+		}
+		r.feeds = append(r.feeds, f)
+		for _, topic := range f.Topics {
+			r.routes[route{topic, f.Source}] = f
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load the feeds: %w", err)
+	}
+	return r, nil
+}
+
+// Route is the feed that expects events with the source on the topic, both compared byte by byte; nil: none does.
+func (r *Registry) Route(topic, source string) *Feed { return r.routes[route{topic, source}] }
+
+// Topics are the input topics of all feeds, sorted, without an installation's prefix.
+func (r *Registry) Topics() []string {
+	var topics []string
+	for _, f := range r.feeds {
+		topics = append(topics, f.Topics...)
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
+
+// Feeds are all feeds, by tenant and name. The caller changes none of them.
+func (r *Registry) Feeds() []*Feed { return r.feeds }
+
+// LockShared holds the registry as it is until tx ends, and returns its version: what was mapped under another one is
+// mapped again.
+func LockShared(ctx context.Context, tx pgx.Tx) (version int64, err error) {
+	return lock(ctx, tx, "SELECT version FROM registry FOR SHARE")
+}
+
+// LockExclusive waits for every shared holder and keeps others away until tx ends.
+func LockExclusive(ctx context.Context, tx pgx.Tx) (version int64, err error) {
+	return lock(ctx, tx, "SELECT version FROM registry FOR UPDATE")
+}
+
+func lock(ctx context.Context, tx pgx.Tx, statement string) (version int64, err error) {
+	if err := tx.QueryRow(ctx, statement).Scan(&version); err != nil {
+		return 0, fmt.Errorf("lock the registry: %w", err)
+	}
+	return version, nil
+}

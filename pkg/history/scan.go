@@ -1,0 +1,97 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// Columns of an observation in the order that Row.Into takes them, of a table named o.
+const Columns = `o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
+       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
+       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
+       o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted`
+
+// A Row receives the columns of an observation, in the order of Columns.
+type Row struct {
+	o                                      Observation
+	offer, id, delivery                    uuid.UUID
+	ord, observedNS, retrievedNS           int64
+	content, breaks                        []byte
+	mpn, manufacturer, revision, packaging *string
+	condition, gtin, unit, currency        *string
+	quantity, per, price, moq, leadTime    *string
+}
+
+// Into lists where a Scan puts the columns.
+func (r *Row) Into() []any {
+	o := &r.o
+	return []any{&o.Key.Tenant, &r.offer, &o.Rank.Strong, &r.ord, &r.id, &o.Lane, &o.Seq, &r.delivery, &o.Row, &o.Feed, &o.Key.Account,
+		&o.Key.Record, &o.RevisionKey, &o.MappingVersion, &o.WeakIdentity, &r.observedNS, &o.ObservedAt.Text, &r.retrievedNS,
+		&o.RecordedAt, &r.content, &r.mpn, &r.manufacturer, &r.revision, &r.packaging, &r.condition, &r.gtin, &r.quantity, &r.unit,
+		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.leadTime, &o.Content.Deleted}
+}
+
+// Observation returns what was scanned.
+func (r *Row) Observation() (Observation, error) {
+	o := r.o
+	o.Offer, o.Delivery = offer.OfferID(r.offer), offer.DeliveryID(r.delivery)
+	o.Rank.Order, o.Rank.Mapping, o.Rank.ID = r.ord, o.MappingVersion, offer.ObservationID(r.id)
+	copy(o.Rank.Content[:], r.content)
+	if o.Rank.Strong {
+		o.SourceVersion = r.ord
+	}
+	o.ObservedAt.Nanos, o.RetrievedAt = r.observedNS, time.Unix(0, r.retrievedNS).UTC()
+	c := &o.Content
+	c.Item = offer.Item{MPN: text(r.mpn), Manufacturer: text(r.manufacturer), Revision: text(r.revision), Packaging: text(r.packaging),
+		Condition: text(r.condition), GTIN: text(r.gtin)}
+	c.Basis.Unit, c.Currency = text(r.unit), text(r.currency)
+	for _, d := range []struct {
+		from *string
+		to   *offer.Decimal
+	}{{r.quantity, &c.Quantity}, {r.per, &c.Basis.Per}, {r.price, &c.Price}, {r.moq, &c.MOQ}, {r.leadTime, &c.LeadTimeDays}} {
+		if err := d.to.UnmarshalText([]byte(text(d.from))); err != nil {
+			return o, fmt.Errorf("read observation %s: %w", r.id, err)
+		}
+	}
+	if len(r.breaks) > 0 {
+		if err := json.Unmarshal(r.breaks, &c.PriceBreaks); err != nil {
+			return o, fmt.Errorf("read observation %s: %w", r.id, err)
+		}
+	}
+	return o, nil
+}
+
+func scanEvent(row pgx.CollectableRow) (Event, error) {
+	var (
+		r                  Row
+		number             int64
+		lane, rowNo        *int
+		seq, observed, got *int64
+		delivery           *uuid.UUID
+		weak               *bool
+		observedAt         *string
+		recorded           *time.Time
+	)
+	if err := row.Scan(append(r.Into(), &lane, &seq, &delivery, &rowNo, &weak, &observed, &observedAt, &got, &recorded, &number)...); err != nil {
+		return Event{}, err
+	}
+	o, err := r.Observation()
+	if err != nil || lane == nil {
+		return Event{Observation: o}, err
+	}
+	return Event{Observation: o, Sighting: &Claim{Lane: *lane, Seq: *seq, Delivery: offer.DeliveryID(*delivery), Row: *rowNo, WeakIdentity: *weak,
+		ObservedAt: offer.Time{Nanos: *observed, Text: *observedAt}, RetrievedAt: time.Unix(0, *got).UTC(), RecordedAt: *recorded}}, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

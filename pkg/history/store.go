@@ -1,0 +1,226 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+)
+
+//go:embed look.sql
+var lookSQL string
+
+//go:embed claim.sql
+var claimSQL string
+
+//go:embed sight.sql
+var sightSQL string
+
+//go:embed lane.sql
+var laneSQL string
+
+//go:embed list.sql
+var listSQL string
+
+// Querier is what the readers here need: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// A Standing is what history holds about one row before it is claimed.
+type Standing struct {
+	Known        bool         // an observation of this identity exists
+	Content      offer.Digest // its content
+	HasNewest    bool         // the offer has observations
+	Newest       offer.Rank   // Strong and Order of the newest
+	Contradicted bool         // another revision of the same order says something else
+}
+
+// Look returns the standing of each of rows, as the commits that tx sees left it.
+func Look(ctx context.Context, tx pgx.Tx, rows []*Observation) ([]Standing, error) {
+	n := len(rows)
+	var (
+		nos       = make([]int, n)
+		tenants   = make([]string, n)
+		offers    = make([]uuid.UUID, n)
+		strongs   = make([]bool, n)
+		ords      = make([]int64, n)
+		ids       = make([]uuid.UUID, n)
+		revisions = make([]string, n)
+		contents  = make([][]byte, n)
+	)
+	for i, o := range rows {
+		nos[i], tenants[i], offers[i], strongs[i], ords[i] = i, o.Key.Tenant, uuid.UUID(o.Offer), o.Rank.Strong, o.Rank.Order
+		ids[i], revisions[i], contents[i] = uuid.UUID(o.ID()), o.RevisionKey, o.Rank.Content[:]
+	}
+	found, err := tx.Query(ctx, lookSQL, nos, tenants, offers, strongs, ords, ids, revisions, contents)
+	if err != nil {
+		return nil, fmt.Errorf("look up %d rows in history: %w", n, err)
+	}
+	standings := make([]Standing, n)
+	var (
+		i            int
+		content      []byte
+		strong       *bool
+		ord          *int64
+		contradicted bool
+	)
+	_, err = pgx.ForEachRow(found, []any{&i, &content, &strong, &ord, &contradicted}, func() error {
+		s := Standing{Known: content != nil, Contradicted: contradicted}
+		copy(s.Content[:], content)
+		if strong != nil {
+			s.HasNewest, s.Newest = true, offer.Rank{Strong: *strong, Order: *ord}
+		}
+		standings[i] = s
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up %d rows in history: %w", n, err)
+	}
+	return standings, nil
+}
+
+// Append stores observations with their first claims. It returns postgres.ErrLostRace where another transaction has
+// stored one of them since Look: the numbers given to this batch no longer fit, and its transaction begins again.
+func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
+	if len(obs) == 0 {
+		return nil
+	}
+	slices.SortFunc(obs, func(a, b *Observation) int {
+		return cmp.Or(cmp.Compare(a.Key.Tenant, b.Key.Tenant), bytes.Compare(a.Offer[:], b.Offer[:]), a.Rank.CompareOrder(b.Rank),
+			bytes.Compare(a.Rank.ID[:], b.Rank.ID[:]))
+	})
+	n := len(obs)
+	var (
+		tenants, feeds, accounts, records, revisions, observedAt     = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
+		mpn, manufacturer, itemRevision, packaging, condition, gtin  = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
+		quantity, unit, per, price, currency, breaks, moq, leadTimes = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
+		offers, ids, deliveries                                      = make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+		strong, weak, deleted                                        = make([]bool, n), make([]bool, n), make([]bool, n)
+		ord, seq, observedNS, retrievedNS                            = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		lanes, rows, mappings                                        = make([]int, n), make([]int, n), make([]int, n)
+		recorded                                                     = make([]time.Time, n)
+		contents                                                     = make([][]byte, n)
+	)
+	for i, o := range obs {
+		c := &o.Content
+		tenants[i], offers[i], strong[i], ord[i], ids[i] = o.Key.Tenant, uuid.UUID(o.Offer), o.Rank.Strong, o.Rank.Order, uuid.UUID(o.ID())
+		lanes[i], seq[i], deliveries[i], rows[i] = o.Lane, o.Seq, uuid.UUID(o.Delivery), o.Row
+		feeds[i], accounts[i], records[i], revisions[i] = o.Feed, o.Key.Account, o.Key.Record, o.RevisionKey
+		mappings[i], weak[i] = o.MappingVersion, o.WeakIdentity
+		observedNS[i], observedAt[i], retrievedNS[i], recorded[i] = o.ObservedAt.Nanos, o.ObservedAt.Text, o.RetrievedAt.UnixNano(), o.RecordedAt
+		contents[i] = o.Rank.Content[:]
+		mpn[i], manufacturer[i], itemRevision[i] = c.Item.MPN, c.Item.Manufacturer, c.Item.Revision
+		packaging[i], condition[i], gtin[i] = c.Item.Packaging, c.Item.Condition, c.Item.GTIN
+		quantity[i], unit[i], per[i], price[i], currency[i] = c.Quantity.String(), c.Basis.Unit, c.Basis.Per.String(), c.Price.String(), c.Currency
+		moq[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.LeadTimeDays.String(), c.Deleted
+		if len(c.PriceBreaks) > 0 {
+			b, err := json.Marshal(c.PriceBreaks)
+			if err != nil {
+				return fmt.Errorf("append %d observations: %w", n, err)
+			}
+			breaks[i] = string(b)
+		}
+	}
+	tag, err := tx.Exec(ctx, claimSQL, tenants, offers, strong, ord, ids, lanes, seq, deliveries, rows, feeds, accounts, records,
+		revisions, mappings, weak, observedNS, observedAt, retrievedNS, recorded, contents, mpn, manufacturer, itemRevision,
+		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, leadTimes, deleted)
+	if err != nil {
+		return fmt.Errorf("append %d observations: %w", n, err)
+	}
+	if tag.RowsAffected() != int64(n) {
+		return fmt.Errorf("append %d observations, %d of them known by now: %w", n, int64(n)-tag.RowsAffected(), postgres.ErrLostRace)
+	}
+	return nil
+}
+
+func texts(n int) []string { return make([]string, n) }
+
+// A Sighting restates Of with the claim.
+type Sighting struct {
+	Claim
+	Of *Observation // whose key, order and id are used
+}
+
+// Sight stores sightings.
+func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
+	if len(sightings) == 0 {
+		return nil
+	}
+	n := len(sightings)
+	var (
+		lanes, rows                    = make([]int, n), make([]int, n)
+		seq, ord, observed, retrieved  = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		tenants, observedAt            = texts(n), texts(n)
+		offers, observations, delivery = make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+		strong, weak                   = make([]bool, n), make([]bool, n)
+		recorded                       = make([]time.Time, n)
+	)
+	for i, s := range sightings {
+		lanes[i], seq[i], tenants[i], offers[i] = s.Lane, s.Seq, s.Of.Key.Tenant, uuid.UUID(s.Of.Offer)
+		strong[i], ord[i], observations[i] = s.Of.Rank.Strong, s.Of.Rank.Order, uuid.UUID(s.Of.ID())
+		delivery[i], rows[i], weak[i] = uuid.UUID(s.Delivery), s.Row, s.WeakIdentity
+		observed[i], observedAt[i], retrieved[i], recorded[i] = s.ObservedAt.Nanos, s.ObservedAt.Text, s.RetrievedAt.UnixNano(), s.RecordedAt
+	}
+	_, err := tx.Exec(ctx, sightSQL, lanes, seq, tenants, offers, strong, ord, observations, delivery, rows, weak, observed,
+		observedAt, retrieved, recorded)
+	if err != nil {
+		return fmt.Errorf("store %d sightings: %w", n, err)
+	}
+	return nil
+}
+
+// ReadLane returns the events of a lane with after < number <= upTo, in order.
+func ReadLane(ctx context.Context, q Querier, lane int, after, upTo int64) ([]Event, error) {
+	rows, err := q.Query(ctx, laneSQL, lane, after, upTo)
+	if err != nil {
+		return nil, fmt.Errorf("read lane %d from history: %w", lane, err)
+	}
+	events, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, fmt.Errorf("read lane %d from history: %w", lane, err)
+	}
+	return events, nil
+}
+
+// A Filter narrows List; what is empty matches all.
+type Filter struct {
+	Account  string
+	Record   string
+	Delivery *offer.DeliveryID
+	Limit    int
+}
+
+// List returns observations of the transaction's tenant, the newest of each offer first.
+func List(ctx context.Context, q Querier, f Filter) ([]Observation, error) {
+	var delivery *uuid.UUID
+	if f.Delivery != nil {
+		id := uuid.UUID(*f.Delivery)
+		delivery = &id
+	}
+	rows, err := q.Query(ctx, listSQL, f.Account, f.Record, delivery, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list observations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Observation, error) {
+		var r Row
+		if err := row.Scan(r.Into()...); err != nil {
+			return Observation{}, err
+		}
+		return r.Observation()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list observations: %w", err)
+	}
+	return list, nil
+}

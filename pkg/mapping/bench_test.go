@@ -1,0 +1,93 @@
+package mapping
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// acme is the feed of docs and README, with all fields.
+var acme = Spec{
+	Format: Format{Rows: ".offers[]"},
+	Order:  OrderVersion,
+	Fields: map[string]any{
+		"source_record":  ".sku",
+		"source_version": ".rev",
+		"item":           map[string]any{"mpn": ".mpn", "revision": ".rev_code", "packaging": ".pack", "condition": `.cond // "new"`},
+		"quantity":       ".qty",
+		"quantity_basis": map[string]any{"unit": ".unit", "per": ".per"},
+		"price":          ".price",
+		"currency":       ".cur",
+		"price_breaks":   "[.breaks[]? | {min_qty: .qty, price: .price}]",
+		"observed_at":    ".ts",
+	},
+}
+
+func acmePage(rows int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"offers":[`)
+	for i := range rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"sku":"AX-%d","rev":%d,"mpn":"RC0603FR-%d","rev_code":"C","pack":"reel","qty":%d,"unit":"C62","per":1,"price":0.%04d,"cur":"EUR","breaks":[{"qty":10,"price":0.0150},{"qty":100,"price":0.0099}],"ts":"2025-03-01T10:00:00.250Z"}`,
+			i, i%9+1, i, i*7, i%9000+100)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+func BenchmarkMap(b *testing.B) {
+	for _, rows := range []int{1, 100} {
+		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
+			p, err := Compile(acme)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r := Request{Payload: acmePage(rows), HasData: true}
+			b.SetBytes(int64(len(r.Payload)))
+			for b.Loop() {
+				if res, _ := p.Map(b.Context(), &r); len(res.Rows) != rows {
+					b.Fatal(res.Fault, res.Rejected)
+				}
+			}
+			b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func BenchmarkCanonical(b *testing.B) {
+	page := acmePage(100)
+	value, _, fault := readJSON(page, defaultMaxDepth)
+	if fault != nil {
+		b.Fatal(fault)
+	}
+	b.SetBytes(int64(len(page)))
+	var form []byte
+	for b.Loop() {
+		form = appendCanonical(form[:0], value)
+	}
+}
+
+// One process and both ends of the pipe, so on one core it is all of the work.
+func BenchmarkChild(b *testing.B) {
+	for _, rows := range []int{1, 100} {
+		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
+			c := NewChild(Config{Processes: 1})
+			defer c.Close()
+			specs := map[offer.Digest]Spec{acme.Digest(): acme}
+			reqs := make([]Request, 2000/rows)
+			for i := range reqs {
+				reqs[i] = Request{Spec: acme.Digest(), Payload: acmePage(rows), HasData: true}
+			}
+			for b.Loop() {
+				if _, err := c.Map(b.Context(), specs, reqs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(2000*b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}

@@ -1,0 +1,199 @@
+// Package mapping reads payloads: from a delivery's bytes to rows in normal form, exactly, whatever the bytes are.
+//
+// It keeps no table. A Spec says how a feed's payloads are read, Compile checks it and makes a Program, and Program.Map
+// reads one delivery. Ingest runs programs through a Child: a pool of processes of this same binary, each with an
+// address-space limit and a deadline for each delivery, so that no payload and no mapping can take ingest down. A
+// delivery that its process dies of is answered with the fault mapping_limit; its neighbours are not touched.
+//
+// # Numbers
+//
+// No number goes through a binary float on its way. JSON numbers stay their literal text through jq, and the jq dialect
+// lacks what would turn one into a float. Compile refuses number literals with a fraction or an exponent, division,
+// tonumber, add and the functions of floating mathematics; it refuses + - * % where a look at the operands shows a number
+// that is no integer constant or length. Because jq has no types, the rest is caught when it happens: + - * % on a number
+// with a fraction is an error, and a float that reaches any field of an observation is one too. Both name the functions
+// to write instead, which take numbers and number texts (read with the feed's marks) and keep every digit:
+//
+//	dec(x)             the number itself
+//	dadd(x; y)         x + y
+//	dsub(x; y)         x - y
+//	dmul(x; y)         x * y
+//	ddiv(x; y)         x / y, an error where the quotient does not end; ddiv(x; y; places) rounds it
+//	dround(x; places)  x with so many digits after the point, halves away from zero
+//
+// An absent argument (null or a null token) gives null. Constants are written as texts: dmul(.price; "1.19").
+// Comparisons (== < sort min) of jq look at no more than the 17 digits of a double; they choose, but never change, a
+// number.
+//
+// # What a mapping may know
+//
+// The row as ., and the event's attributes as $ce, all texts. When a delivery arrived, and what its trace is, is not
+// among them: neither may decide what a claim says or which claim is newer. Nothing else is visible: no clock, no
+// environment, no files, no other rows. So a payload read again is read the same.
+//
+// # Fingerprints
+//
+// A fingerprint's canonicalization is bytes/1, json/1 or rows/1, followed by the attributes that the mapping reads, each
+// after a plus sign (json/1+sequence+subject; json/1+* where an expression uses $ce as a whole). It says all that is
+// needed to compute the fingerprint again, also after the feed has got another mapping.
+package mapping
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// A Request is one delivery to read.
+type Request struct {
+	Spec             offer.Digest // of the Spec to read it under
+	Payload          []byte
+	HasData          bool   // an event without data differs from one with zero bytes of it
+	ContentType      string // of the payload; only its charset counts
+	Attributes       map[string]string
+	EventTime        offer.Time // observed_at, unless the mapping gives one
+	Canonicalization string     // for the fingerprint, as an earlier receipt has it; "": the spec's own
+}
+
+// A Result is what one delivery says.
+type Result struct {
+	// Fault says why the delivery as a whole cannot be taken: nil where it can.
+	Fault *offer.Fault
+	// Fingerprint is always set. A payload that has no canonical form, and an unknown Canonicalization, get bytes/1.
+	Fingerprint offer.Fingerprint
+	RowCount    int
+	Rows        []offer.Row   // valid ones, by number; of equal ones the first
+	Repeated    int           // rows equal to an earlier one of the delivery
+	Rejected    []offer.Fault // by row
+}
+
+// Map reads one delivery. Its error is ctx's; whatever is wrong with the delivery is in the Result.
+func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
+	res := Result{}
+	doc, fault := p.decode(r)
+	var rows []any
+	if fault == nil {
+		if rows, fault = p.split(ctx, doc, r.HasData); ctx.Err() != nil {
+			return res, ctx.Err()
+		}
+	}
+	res.Fingerprint = p.fingerprint(r, doc, rows, fault)
+	if fault != nil {
+		res.Fault = fault
+		return res, nil
+	}
+	res.RowCount = len(rows)
+	res.Rows = make([]offer.Row, 0, len(rows))
+	ce := p.visible(r.Attributes)
+	place := lineCounter{text: doc.text}
+	for i, row := range rows {
+		obs, fault := p.observe(ctx, row, ce)
+		if ctx.Err() != nil {
+			return res, ctx.Err()
+		}
+		var out offer.Row
+		if fault == nil {
+			out, fault = p.normalise(obs, r.EventTime)
+		}
+		if fault != nil {
+			fault.Row = i + 1
+			if i < len(doc.offsets) {
+				fault.Line, fault.Column = place.at(doc.offsets[i])
+			}
+			res.Rejected = append(res.Rejected, *fault)
+			continue
+		}
+		out.Number = i + 1
+		res.Rows = append(res.Rows, out)
+	}
+	res.settleRepeats()
+	res.Fault = res.nothingLeft()
+	return res, nil
+}
+
+// settleRepeats makes rows that state one revision of one record a single row, or rejects them all where they differ:
+// a delivery that contradicts itself does not say which of its rows to believe.
+func (res *Result) settleRepeats() {
+	type revision struct {
+		record, observedAt string
+		version            int64
+	}
+	first := make(map[revision]int, len(res.Rows))
+	origin := make([]int, len(res.Rows)) // the first row of each row's revision
+	clash := map[int]bool{}              // by origin
+	for i := range res.Rows {
+		row := &res.Rows[i]
+		key := revision{record: row.Record, version: row.Version}
+		if !row.HasVersion {
+			key.observedAt = row.ObservedAt.Text
+		}
+		j, seen := first[key]
+		if !seen {
+			first[key], origin[i] = i, i
+			continue
+		}
+		origin[i] = j
+		if res.Rows[j].Content.Digest() != row.Content.Digest() {
+			clash[j] = true
+		}
+	}
+	if len(first) == len(res.Rows) {
+		return
+	}
+	kept := res.Rows[:0]
+	for i, row := range res.Rows {
+		switch {
+		case clash[origin[i]]:
+			fault := rowFault(offer.ReasonSchemaInvalid, "key_duplicate_in_delivery", "source_record",
+				"%q is stated more than once for one version or time, with different content", shorten(row.Record))
+			fault.Row = row.Number
+			res.Rejected = append(res.Rejected, *fault)
+		case origin[i] != i:
+			res.Repeated++
+		default:
+			kept = append(kept, row)
+		}
+	}
+	res.Rows = kept
+	slices.SortFunc(res.Rejected, func(a, b offer.Fault) int { return cmp.Compare(a.Row, b.Row) })
+}
+
+// nothingLeft is the fault of a delivery of which no row is left.
+func (res *Result) nothingLeft() *offer.Fault {
+	switch {
+	case res.RowCount == 0 || len(res.Rows) > 0:
+		return nil
+	case len(res.Rejected) == 1:
+		fault := res.Rejected[0]
+		return &fault
+	}
+	return deliveryFault(offer.ReasonSchemaInvalid, "all_rows_rejected", "each of the %d rows was rejected; the first: %v", len(res.Rejected), &res.Rejected[0])
+}
+
+// hidden are the attributes that no mapping sees: when and on which way a delivery came says nothing about its claims.
+var hidden = []string{"recordedtime", "traceparent", "tracestate"}
+
+// visible is $ce.
+func (p *Program) visible(attributes map[string]string) map[string]any {
+	ce := make(map[string]any, len(attributes))
+	for name, value := range attributes {
+		if !slices.Contains(hidden, name) {
+			ce[name] = value
+		}
+	}
+	return ce
+}
+
+func deliveryFault(reason, detail, format string, args ...any) *offer.Fault {
+	return &offer.Fault{Reason: reason, Detail: detail, Message: fmt.Sprintf(format, args...)}
+}
+
+func rowFault(reason, detail, path, format string, args ...any) *offer.Fault {
+	return &offer.Fault{Reason: reason, Detail: detail, Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

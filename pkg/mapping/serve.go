@@ -1,0 +1,124 @@
+package mapping
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// First byte of an answer: a result follows, or the text of why the process cannot read under the Spec.
+const (
+	answerResult = iota
+	answerRefused
+)
+
+// ServeIfChild turns this process into a mapper where it was started as one by a Child: it serves until its input ends,
+// and main then exits with code. It must come before anything else that main does.
+func ServeIfChild() (served bool, code int) {
+	if len(os.Args) != 3 || os.Args[1] != childArgument {
+		return false, 0
+	}
+	debug.SetTraceback("none") // what a fatal error says must be one line, and hold nothing of a payload
+	limit, err := strconv.ParseUint(os.Args[2], 10, 64)
+	if err == nil {
+		err = limitMemory(limit)
+	}
+	if err == nil {
+		debug.SetMemoryLimit(int64(limit / 2)) //nolint:gosec // half of it fits; collect harder before the limit ends the process
+		err = serve(os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "offerlog mapper:", err)
+		return true, 1
+	}
+	return true, 0
+}
+
+// serve answers requests until in ends. Reading goes on while a delivery is mapped, so that the process ends with its
+// parent even where a mapping never does.
+func serve(in io.Reader, out io.Writer) error {
+	w := bufio.NewWriterSize(out, 64<<10)
+	answer := func(b []byte) error {
+		if err := writeFrame(w, b); err != nil {
+			return err
+		}
+		return w.Flush() // at once: the parent counts the time of each delivery
+	}
+	if err := answer([]byte(greeting)); err != nil {
+		return err
+	}
+	frames, failed := make(chan []byte, 1), make(chan error, 1)
+	go func() {
+		r := bufio.NewReaderSize(in, 64<<10)
+		for {
+			frame, err := readFrame(r, nil)
+			if err != nil {
+				failed <- err
+				return
+			}
+			frames <- frame
+		}
+	}()
+	programs := map[offer.Digest]*Program{}
+	done := make(chan error, 1)
+	go func() {
+		var buf []byte
+		for frame := range frames {
+			buf = respond(buf[:0], frame, programs)
+			if err := answer(buf); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-failed:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case err := <-done:
+		return err
+	}
+}
+
+// respond maps one delivery.
+func respond(buf, frame []byte, programs map[offer.Digest]*Program) []byte {
+	refuse := func(err error) []byte { return fmt.Append(append(buf, answerRefused), err) }
+	r, spec, err := unpackRequest(frame)
+	if err != nil {
+		return refuse(err)
+	}
+	if spec != nil {
+		p, err := Compile(*spec)
+		if err != nil {
+			return refuse(err)
+		}
+		programs[r.Spec] = p
+	}
+	p := programs[r.Spec]
+	if p == nil {
+		return refuse(fmt.Errorf("no spec has the digest %v", r.Spec))
+	}
+	res := mapSafely(p, &r)
+	return packResult(append(buf, answerResult), &res)
+}
+
+// mapSafely keeps a defect of the mapping engine to the delivery that shows it. What the panic says may quote the payload,
+// so it stays here.
+func mapSafely(p *Program, r *Request) (res Result) {
+	defer func() {
+		if recover() != nil {
+			res = Result{Fingerprint: BytesFingerprint(r), Fault: deliveryFault(offer.ReasonMappingLimit, "", "the mapping engine failed on this delivery")}
+		}
+	}()
+	res, _ = p.Map(context.Background(), r) // its only error is the context's
+	return res
+}

@@ -1,0 +1,181 @@
+// Package offer holds the words of offerlog: who a claim is about, what was claimed, and which claim is newer.
+//
+// It keeps no table and does no I/O; every other package may import it. Identities here are derived from what they
+// identify, so the same work done again, on any machine, names the same things.
+package offer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// SystemTenant owns what no tenant can be named for: deliveries that no feed expects.
+const SystemTenant = "_system"
+
+// A Digest is a SHA-256 over a documented form of something.
+type Digest [sha256.Size]byte
+
+// Sum returns the digest of b.
+func Sum(b []byte) Digest { return sha256.Sum256(b) }
+
+// ParseDigest reads the form that String writes.
+func ParseDigest(s string) (d Digest, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(d) {
+		return d, fmt.Errorf("parse digest %q: want %d hex digits", s, 2*len(d))
+	}
+	copy(d[:], b)
+	return d, nil
+}
+
+// String is lower-case hex.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// Ids are derived UUIDs (version 8, RFC 9562), each from the parts named at its constructor.
+type (
+	// DeliveryID names a delivery: derived from its replay key.
+	DeliveryID uuid.UUID
+	// OfferID names an offer: derived from tenant, account and record.
+	OfferID uuid.UUID
+	// ObservationID names an observation: derived from its offer, revision key and mapping version.
+	ObservationID uuid.UUID
+)
+
+// String is the usual form of a UUID.
+func (id DeliveryID) String() string { return uuid.UUID(id).String() }
+
+// String is the usual form of a UUID.
+func (id OfferID) String() string { return uuid.UUID(id).String() }
+
+// String is the usual form of a UUID.
+func (id ObservationID) String() string { return uuid.UUID(id).String() }
+
+// A Source says who a delivery comes from. It is known from the feed's registration and never from an event.
+type Source struct {
+	Tenant    string
+	Connector string // which code fetched it
+	Account   string // with which login at the supplier
+}
+
+// A ReplayKey names a delivery's intent: a CloudEvent's source and id within a Source. Two deliveries with one replay
+// key are the same delivery, sent twice.
+type ReplayKey struct {
+	Source
+	EventSource string
+	EventID     string
+}
+
+// ID derives the delivery's id.
+func (k ReplayKey) ID() DeliveryID {
+	return DeliveryID(Derive("delivery", k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID))
+}
+
+// String is tenant/connector/account/source/id, each part percent-encoded.
+func (k ReplayKey) String() string {
+	return join(k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID)
+}
+
+// A Key names an offer: one line of one supplier account's range.
+type Key struct {
+	Tenant  string
+	Account string
+	Record  string // the supplier's own identifier of the line
+}
+
+// ID derives the offer's id.
+func (k Key) ID() OfferID { return OfferID(Derive("offer", k.Tenant, k.Account, k.Record)) }
+
+// String is tenant/account/record, each part percent-encoded: the key of the offer's events on every topic.
+func (k Key) String() string { return join(k.Tenant, k.Account, k.Record) }
+
+// ParseKey reads the form that Key.String writes.
+func ParseKey(s string) (Key, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return Key{}, fmt.Errorf("parse offer key %q: want tenant/account/record, each percent-encoded", s)
+	}
+	for i, p := range parts {
+		u, err := unescape(p)
+		if err != nil {
+			return Key{}, fmt.Errorf("parse offer key %q: %w", s, err)
+		}
+		parts[i] = u
+	}
+	return Key{parts[0], parts[1], parts[2]}, nil
+}
+
+// Observe derives the id of the observation that states revision of an offer under a mapping version.
+func (id OfferID) Observe(revision string, mappingVersion int) ObservationID {
+	return ObservationID(Derive("observation", id.String(), revision, fmt.Sprint(mappingVersion)))
+}
+
+// Derive makes a version 8 UUID from a kind and parts. Parts are length-prefixed, so ("a","bc") and ("ab","c") differ.
+func Derive(kind string, parts ...string) uuid.UUID {
+	h := sha256.New()
+	var n [4]byte
+	for _, p := range append([]string{"offerlog", kind}, parts...) {
+		binary.BigEndian.PutUint32(n[:], uint32(len(p))) //nolint:gosec // parts are bounded by the 16 MiB payload limit
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	var id uuid.UUID
+	copy(id[:], h.Sum(nil))
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+func join(parts ...string) string {
+	var b strings.Builder
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		escape(&b, p)
+	}
+	return b.String()
+}
+
+// escape percent-encodes all but the unreserved characters of RFC 3986, and knows no exception, so that equal keys have
+// equal text everywhere.
+func escape(b *strings.Builder, s string) {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
+	}
+}
+
+func unescape(s string) (string, error) {
+	if !strings.Contains(s, "%") {
+		return s, nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", fmt.Errorf("percent sign at %d has no two hex digits", i+1)
+		}
+		c, err := hex.DecodeString(s[i+1 : i+3])
+		if err != nil {
+			return "", fmt.Errorf("percent sign at %d has no two hex digits", i+1)
+		}
+		b = append(b, c[0])
+		i += 2
+	}
+	return string(b), nil
+}

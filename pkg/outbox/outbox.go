@@ -1,0 +1,68 @@
+// Package outbox keeps the events that wait for the relay, stored in the transaction that causes them.
+//
+// It owns the tables outbox, outbox_ring and relay_cursor. Every event has a number of its lane, without a gap and in the
+// order of commits, because the numbers come from the lane's row, which the transaction holds. Observations and sightings
+// never change, so a row stands for a whole range of them; other events are held as they are.
+package outbox
+
+import (
+	"context"
+	_ "embed" // for the statements
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed append.sql
+var appendSQL string
+
+// A Range stands for the observations and sightings numbered First to Last of a lane.
+type Range struct {
+	Lane        int
+	First, Last int64
+	RecordedAt  time.Time
+}
+
+// An Event is one event held whole.
+type Event struct {
+	Lane       int
+	Seq        int64
+	Topic      string // by its own name, without the installation's prefix
+	Key        string // of the record; "" on observations: a control event, for every partition
+	ID         uuid.UUID
+	Type       string
+	Body       []byte // JSON
+	RecordedAt time.Time
+}
+
+// Append stores ranges and events with the numbers that their lanes have given them.
+func Append(ctx context.Context, tx pgx.Tx, ranges []Range, events []Event) error {
+	n := len(ranges) + len(events)
+	if n == 0 {
+		return nil
+	}
+	var (
+		lanes               = make([]int, 0, n)
+		first, last         = make([]int64, 0, n), make([]int64, 0, n)
+		topics, keys, types = make([]*string, 0, n), make([]*string, 0, n), make([]*string, 0, n)
+		ids                 = make([]*uuid.UUID, 0, n)
+		bodies              = make([][]byte, 0, n)
+		at                  = make([]time.Time, 0, n)
+	)
+	for _, r := range ranges {
+		lanes, first, last, at = append(lanes, r.Lane), append(first, r.First), append(last, r.Last), append(at, r.RecordedAt)
+		topics, keys, types, ids, bodies = append(topics, nil), append(keys, nil), append(types, nil), append(ids, nil), append(bodies, nil)
+	}
+	for i := range events {
+		e := &events[i]
+		lanes, first, last, at = append(lanes, e.Lane), append(first, e.Seq), append(last, e.Seq), append(at, e.RecordedAt)
+		topics, keys, types = append(topics, &e.Topic), append(keys, &e.Key), append(types, &e.Type)
+		ids, bodies = append(ids, &e.ID), append(bodies, e.Body)
+	}
+	if _, err := tx.Exec(ctx, appendSQL, lanes, first, last, topics, keys, ids, types, bodies, at); err != nil {
+		return fmt.Errorf("append %d rows to the outbox: %w", n, err)
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+UPDATE relay_cursor AS c
+   SET published = greatest(c.published, $4)
+ WHERE (c.lane, c.holder, c.epoch) = ($1, $2, $3);

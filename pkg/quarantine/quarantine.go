@@ -1,0 +1,185 @@
+// Package quarantine keeps what was set aside: deliveries and rows that cannot be taken as they are, with their evidence.
+//
+// It owns the table quarantine. An entry is unique on replay key, fingerprint and row, so another copy of the same payload
+// is another attempt and no other entry. Nothing here ever changes what was accepted.
+package quarantine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+//go:embed add.sql
+var addSQL string
+
+//go:embed resolve.sql
+var resolveSQL string
+
+//go:embed list.sql
+var listSQL string
+
+// Querier is what the readers here need: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// An Entry is a delivery that was set aside, or one row of it (Fault.Row above 0).
+type Entry struct {
+	ID          uuid.UUID
+	Tenant      string
+	Delivery    *offer.DeliveryID // nil: the record has no replay key
+	Feed        string
+	Fault       offer.Fault
+	EventSource string
+	EventID     string
+	Fingerprint offer.Fingerprint
+	Lane        int // the first copy's place
+	Offset      int64
+	Item        int
+	Archived    bool                 // its payload is in the archive, as entry (Offset, Item) of the lane
+	Content     *offer.Content       // of a row in conflict: what it claimed
+	Observation *offer.ObservationID // and what it contradicts
+	State       string               // open | resolved
+	RecordedAt  time.Time
+}
+
+// identify derives the entry's id from what makes it one: replay key, fingerprint and row; for a record without a replay
+// key its place in the log.
+func (e *Entry) identify() uuid.UUID {
+	if e.Delivery == nil {
+		return offer.Derive("quarantine", strconv.Itoa(e.Lane), strconv.FormatInt(e.Offset, 10), strconv.Itoa(e.Item))
+	}
+	return offer.Derive("quarantine", e.Tenant, e.Delivery.String(), e.Fingerprint.String(), strconv.Itoa(e.Fault.Row))
+}
+
+// Add stores entries; one that is there already stays as it is.
+func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	for _, e := range entries {
+		e.ID = e.identify()
+	}
+	slices.SortFunc(entries, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	n := len(entries)
+	var (
+		tenants, feeds, reasons, details, messages  = texts(n), texts(n), texts(n), texts(n), texts(n)
+		paths, sources, events, canonical, contents = texts(n), texts(n), texts(n), texts(n), texts(n)
+		archived                                    = make([]bool, n)
+		ids                                         = make([]uuid.UUID, n)
+		deliveries, observations                    = make([]*uuid.UUID, n), make([]*uuid.UUID, n)
+		rows, lines, columns, lanes, items          = make([]int, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
+		offsets                                     = make([]int64, n)
+		digests                                     = make([][]byte, n)
+		recorded                                    = make([]time.Time, n)
+	)
+	for i, e := range entries {
+		tenants[i], ids[i], feeds[i], rows[i] = e.Tenant, e.ID, e.Feed, e.Fault.Row
+		if e.Delivery != nil {
+			id := uuid.UUID(*e.Delivery)
+			deliveries[i] = &id
+		}
+		reasons[i], details[i], messages[i] = e.Fault.Reason, e.Fault.Detail, e.Fault.Message
+		lines[i], columns[i], paths[i] = e.Fault.Line, e.Fault.Column, e.Fault.Path
+		sources[i], events[i] = e.EventSource, e.EventID
+		if canonical[i] = e.Fingerprint.Canonicalization; canonical[i] != "" {
+			digests[i] = e.Fingerprint.Digest[:]
+		}
+		lanes[i], offsets[i], items[i], archived[i], recorded[i] = e.Lane, e.Offset, e.Item, e.Archived, e.RecordedAt
+		if e.Content != nil {
+			b, err := json.Marshal(e.Content)
+			if err != nil {
+				return fmt.Errorf("add %d entries to quarantine: %w", n, err)
+			}
+			contents[i] = string(b)
+		}
+		if e.Observation != nil {
+			id := uuid.UUID(*e.Observation)
+			observations[i] = &id
+		}
+	}
+	_, err := tx.Exec(ctx, addSQL, tenants, ids, deliveries, feeds, rows, reasons, details, messages, lines, columns, paths, sources, events,
+		canonical, digests, lanes, offsets, items, archived, contents, observations, recorded)
+	if err != nil {
+		return fmt.Errorf("add %d entries to quarantine: %w", n, err)
+	}
+	return nil
+}
+
+// Resolve closes the open entries of deliveries that were accepted after all: the cause was mended and they came again. A
+// payload that contradicted an accepted one stays open, since no later copy answers for it.
+func Resolve(ctx context.Context, tx pgx.Tx, tenants []string, deliveries []offer.DeliveryID) error {
+	if len(deliveries) == 0 {
+		return nil
+	}
+	ids := make([]uuid.UUID, len(deliveries))
+	for i, d := range deliveries {
+		ids[i] = uuid.UUID(d)
+	}
+	if _, err := tx.Exec(ctx, resolveSQL, tenants, ids); err != nil {
+		return fmt.Errorf("resolve the quarantine of %d deliveries: %w", len(deliveries), err)
+	}
+	return nil
+}
+
+// A Filter narrows List; what is empty matches all.
+type Filter struct {
+	ID     *uuid.UUID
+	Reason string
+	Open   bool
+	Limit  int
+}
+
+// List returns entries of the transaction's tenant, the newest first.
+func List(ctx context.Context, q Querier, f Filter) ([]Entry, error) {
+	rows, err := q.Query(ctx, listSQL, f.ID, f.Reason, f.Open, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the quarantine: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+		var (
+			delivery, observation *uuid.UUID
+			digest, content       []byte
+		)
+		err = row.Scan(&e.Tenant, &e.ID, &delivery, &e.Feed, &e.Fault.Row, &e.Fault.Reason, &e.Fault.Detail, &e.Fault.Message, &e.Fault.Line,
+			&e.Fault.Column, &e.Fault.Path, &e.EventSource, &e.EventID, &e.Fingerprint.Canonicalization, &digest, &e.Lane, &e.Offset, &e.Item,
+			&e.Archived, &content, &observation, &e.State, &e.RecordedAt)
+		if err != nil {
+			return e, err
+		}
+		copy(e.Fingerprint.Digest[:], digest)
+		if delivery != nil {
+			id := offer.DeliveryID(*delivery)
+			e.Delivery = &id
+		}
+		if observation != nil {
+			id := offer.ObservationID(*observation)
+			e.Observation = &id
+		}
+		if content != nil {
+			e.Content = new(offer.Content)
+			err = json.Unmarshal(content, e.Content)
+		}
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the quarantine: %w", err)
+	}
+	return entries, nil
+}
+
+func texts(n int) []string { return make([]string, n) }

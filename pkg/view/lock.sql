@@ -1,0 +1,4 @@
+SELECT p.generation, p.partition, p.topic_id, p.lane, p.next, p.lanes, p.applied
+  FROM projection AS p
+ WHERE (p.generation, p.partition) = ($1, $2)
+   FOR UPDATE;

@@ -1,0 +1,140 @@
+// Package view keeps each offer as it now stands: the observation that wins, and what was last published of it.
+//
+// It owns the tables current_offer, publication, projection, generation and generation_pointer. An event of the topic
+// observations says which offer changed, and up to where in which lane; history says what is true up to there. So the
+// row of an offer is always the fold of its history, bounded by the numbers that its partition has applied, and events
+// that come twice, lanes that overtake one another, and a sighting that comes before what it restates need no case of
+// their own. The comparison stands inside the write and a row never falls, so two writers leave the same row in any order.
+//
+// Checkpoint, rows and publications change in one transaction: a crash before it leaves nothing, a crash after it all.
+package view
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // for the statements
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+//go:embed apply.sql
+var applySQL string
+
+//go:embed publish.sql
+var publishSQL string
+
+// ErrBehind reports an event about an offer of which history holds nothing: the database is older than the log.
+var ErrBehind = errors.New("history does not hold what the log tells")
+
+// A Change is an offer that stands otherwise than it was last published.
+type Change struct {
+	Winner    history.Observation
+	Ambiguous bool
+	Revision  int64 // given by the caller: rising with each change of the offer
+	digest    []byte
+}
+
+// Apply folds offers from history, as far as the checkpoint covers it, and writes the rows that rank higher than what
+// stands, or are flagged now. It returns what has to be published of them, by tenant and offer. ErrBehind fails the
+// transaction.
+func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key) ([]Change, error) {
+	if len(offers) == 0 {
+		return nil, nil
+	}
+	tenants, ids := columns(offers)
+	lanes, applied := c.Applied.columns()
+	rows, err := tx.Query(ctx, applySQL, c.Generation, c.Partition, lanes, applied, tenants, ids)
+	if err != nil {
+		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
+	}
+	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ch Change, err error) {
+		var o history.Row
+		if err := row.Scan(append(o.Into(), &ch.Ambiguous, &ch.digest)...); err != nil {
+			return ch, err
+		}
+		ch.Winner, err = o.Observation()
+		return ch, err
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "23502" { // the statement writes nulls for an offer without history
+		err = fmt.Errorf("%w: %s: restore the newest backup of the database", ErrBehind, pg.Detail)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
+	}
+	return changes, nil
+}
+
+// columns returns the keys of offers, sorted: two transactions lock common rows in one order.
+func columns(offers []offer.Key) (tenants []string, ids []uuid.UUID) {
+	type row struct {
+		tenant string
+		id     uuid.UUID
+	}
+	rows := make([]row, len(offers))
+	for i, k := range offers {
+		rows[i] = row{k.Tenant, uuid.UUID(k.ID())}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		if c := strings.Compare(a.tenant, b.tenant); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.id[:], b.id[:])
+	})
+	for _, r := range slices.Compact(rows) {
+		tenants, ids = append(tenants, r.tenant), append(ids, r.id)
+	}
+	return tenants, ids
+}
+
+// Publish notes changes, with their revisions, as what is published now. A revision that does not rise is an error.
+func Publish(ctx context.Context, tx pgx.Tx, changes []Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	n := len(changes)
+	tenants, ids, revisions, digests := make([]string, n), make([]uuid.UUID, n), make([]int64, n), make([][]byte, n)
+	for i := range changes {
+		c := &changes[i]
+		tenants[i], ids[i], revisions[i], digests[i] = c.Winner.Key.Tenant, uuid.UUID(c.Winner.Offer), c.Revision, c.digest
+	}
+	tag, err := tx.Exec(ctx, publishSQL, tenants, ids, revisions, digests)
+	if err != nil {
+		return fmt.Errorf("publish %d offers: %w", n, err)
+	}
+	if tag.RowsAffected() != int64(n) {
+		return fmt.Errorf("publish %d offers: %d of them have a higher revision already", n, int64(n)-tag.RowsAffected())
+	}
+	return nil
+}
+
+// A Document is the JSON form of an offer as it stands: its winning observation, and what the view adds. A deleted offer
+// is one with "deleted": true.
+type Document struct {
+	history.Document
+	Flags    []string `json:"flags,omitempty"`
+	Revision int64    `json:"revision"` // 0: not published yet
+	// LastSeenAt is when the source was last seen to say this: the latest retrieved_at of the winner's claims. Only reads
+	// carry it; what is published changes with the content alone.
+	LastSeenAt string `json:"last_seen_at,omitempty"`
+}
+
+// Document returns the JSON form of the offer after the change.
+func (c *Change) Document() Document { return document(&c.Winner, c.Ambiguous, c.Revision) }
+
+func document(winner *history.Observation, ambiguous bool, revision int64) Document {
+	d := Document{Document: winner.Document(), Revision: revision}
+	if ambiguous {
+		d.Flags = []string{offer.FlagAmbiguousOrder}
+	}
+	return d
+}

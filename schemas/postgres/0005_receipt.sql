@@ -1,0 +1,113 @@
+-- +goose Up
+-- One row for each accepted delivery: its replay key is taken, and this is where its outcome stands.
+CREATE TABLE receipt (
+    tenant           text     NOT NULL,
+    delivery         uuid     NOT NULL, -- derived from the replay key
+    canonicalization text     NOT NULL,
+    fingerprint      bytea    NOT NULL,
+    lane             int      NOT NULL,
+    "offset"         bigint   NOT NULL,
+    item             int      NOT NULL,
+    PRIMARY KEY (tenant, delivery)
+);
+CALL protect('receipt', ARRAY['offerlog_ingest'], ARRAY['offerlog_read', 'offerlog_audit']);
+GRANT SELECT, INSERT ON receipt TO offerlog_ingest;
+
+-- One row for each attempt: every event of every record in [start, next) of a lane has exactly one.
+CREATE TABLE outcome (
+    lane             int         NOT NULL,
+    "offset"         bigint      NOT NULL,
+    item             int         NOT NULL, -- place in a batch of events; -1: an empty batch
+    tenant           text        NOT NULL,
+    delivery         uuid,                 -- null where the record has no replay key
+    feed             text,
+    event_source     text,
+    event_id         text,
+    event_type       text,
+    outcome          text        NOT NULL CHECK (outcome IN ('accepted', 'duplicate', 'quarantined', 'skipped')),
+    reason           text,
+    detail           text,
+    message          text,
+    canonicalization text,
+    fingerprint      bytea,
+    archived         bool        NOT NULL, -- its payload is entry (offset, item) of the lane's artifact that spans the offset
+    accepted_lane    int,                  -- of a duplicate or mismatch: where the first stands
+    accepted_offset  bigint,
+    accepted_item    int,
+    mapping_version  int,
+    rows             int         NOT NULL DEFAULT 0,
+    saved            int         NOT NULL DEFAULT 0,
+    duplicate        int         NOT NULL DEFAULT 0,
+    old              int         NOT NULL DEFAULT 0,
+    ambiguous_order  int         NOT NULL DEFAULT 0,
+    rejected         int         NOT NULL DEFAULT 0,
+    rejections       jsonb,
+    warnings         jsonb,
+    run              text,
+    page             int,
+    first_seq        bigint,               -- of the numbers given to its observations and sightings
+    last_seq         bigint,
+    retrieved_ns     bigint      NOT NULL,
+    recorded_at      timestamptz NOT NULL,
+    PRIMARY KEY (lane, "offset", item)
+);
+-- Accepted attempts are found through the receipt; the others, which are few, through this.
+CREATE INDEX outcome_repeat ON outcome (tenant, delivery) WHERE outcome <> 'accepted';
+CALL protect('outcome', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT ON outcome TO offerlog_ingest;
+
+-- What was set aside: a delivery (row 0) or one row of it. Unique on replay key, fingerprint and row: another copy is
+-- another attempt.
+CREATE TABLE quarantine (
+    tenant           text        NOT NULL,
+    id               uuid        NOT NULL,
+    delivery         uuid,
+    feed             text,
+    row              int         NOT NULL DEFAULT 0,
+    reason           text        NOT NULL,
+    detail           text,
+    message          text,
+    line             int,
+    "column"         int,
+    path             text,
+    event_source     text,
+    event_id         text,
+    canonicalization text,
+    fingerprint      bytea,
+    lane             int         NOT NULL, -- the first copy
+    "offset"         bigint      NOT NULL,
+    item             int         NOT NULL,
+    archived         bool        NOT NULL,
+    content          jsonb,                -- of a row in conflict: what it claimed
+    observation      uuid,                 -- and the observation that it contradicts
+    state            text        NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'resolved')),
+    resolved_by      uuid,                 -- the delivery that was accepted in the end
+    recorded_at      timestamptz NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX quarantine_delivery ON quarantine (tenant, delivery) WHERE state = 'open';
+CALL protect('quarantine', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT, UPDATE ON quarantine TO offerlog_ingest;
+
+-- A run exists from its first page; a delivery without a run id is a run of one and has no row here.
+CREATE TABLE run (
+    tenant      text        NOT NULL,
+    feed        text        NOT NULL,
+    run         text        NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, feed, run)
+);
+CALL protect('run', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT, UPDATE ON run TO offerlog_ingest;
+
+CREATE TABLE run_page (
+    tenant   text NOT NULL,
+    feed     text NOT NULL,
+    run      text NOT NULL,
+    page     int  NOT NULL,
+    pages    int,            -- as the event says, where it does
+    delivery uuid NOT NULL,
+    PRIMARY KEY (tenant, feed, run, page, delivery)
+);
+CALL protect('run_page', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT ON run_page TO offerlog_ingest;

@@ -1,0 +1,70 @@
+-- +goose Up
+-- An observation is what one source claimed about one record in one revision under one mapping version, with its first
+-- claim. The key leads by rank: the newest of an offer is the last of its range, and since rank follows from the
+-- observation's identity the key also keeps an observation from being stored twice.
+CREATE TABLE observation (
+    tenant          text        NOT NULL,
+    offer           uuid        NOT NULL, -- derived from tenant, account, record
+    strong          bool        NOT NULL, -- the source gave a version
+    ord             bigint      NOT NULL, -- the source version, or observed_ns
+    id              uuid        NOT NULL, -- derived from offer, revision_key, mapping_version
+    lane            int         NOT NULL,
+    seq             bigint      NOT NULL,
+    delivery        uuid        NOT NULL,
+    row             int         NOT NULL,
+    feed            text        NOT NULL,
+    account         text        NOT NULL,
+    record          text        NOT NULL,
+    revision_key    text        NOT NULL,
+    mapping_version int         NOT NULL,
+    weak_identity   bool        NOT NULL DEFAULT false,
+    observed_ns     bigint      NOT NULL, -- since 1970 UTC
+    observed_at     text        NOT NULL, -- RFC 3339 in UTC with every digit of the source
+    retrieved_ns    bigint      NOT NULL,
+    recorded_at     timestamptz NOT NULL,
+    content         bytea       NOT NULL, -- digest of what follows
+    mpn             text,
+    manufacturer    text,
+    item_revision   text,
+    packaging       text,
+    condition       text,
+    gtin            text,
+    quantity        numeric,
+    unit            text,
+    per             numeric,
+    price           numeric,
+    currency        text,
+    price_breaks    jsonb,                -- [{"min_qty": "10", "price": "0.0037"}], numbers as texts
+    moq             numeric,
+    lead_time_days  numeric,
+    deleted         bool        NOT NULL DEFAULT false,
+    PRIMARY KEY (tenant, offer, strong, ord, id)
+);
+-- The relay and the audit read a lane in the order of its sequence.
+CREATE UNIQUE INDEX observation_lane ON observation (lane, seq);
+CALL protect('observation', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
+GRANT SELECT, INSERT ON observation TO offerlog_ingest;
+GRANT SELECT ON observation TO offerlog_relay, offerlog_project;
+
+-- A sighting is a later delivery that restates a revision with equal content: it moves freshness, adds no version.
+CREATE TABLE sighting (
+    lane          int         NOT NULL,
+    seq           bigint      NOT NULL,
+    tenant        text        NOT NULL,
+    offer         uuid        NOT NULL,
+    strong        bool        NOT NULL,
+    ord           bigint      NOT NULL,
+    observation   uuid        NOT NULL,
+    delivery      uuid        NOT NULL,
+    row           int         NOT NULL,
+    weak_identity bool        NOT NULL DEFAULT false,
+    observed_ns   bigint      NOT NULL,
+    observed_at   text        NOT NULL,
+    retrieved_ns  bigint      NOT NULL,
+    recorded_at   timestamptz NOT NULL,
+    PRIMARY KEY (lane, seq)
+);
+CREATE INDEX sighting_offer ON sighting (tenant, offer, observation);
+CALL protect('sighting', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
+GRANT SELECT, INSERT ON sighting TO offerlog_ingest;
+GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;

@@ -1,0 +1,63 @@
+-- +goose Up
+-- A generation is one complete build of the view; the pointer names the one that readers see.
+CREATE TABLE generation (
+    id         int         PRIMARY KEY,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    retired_at timestamptz
+);
+INSERT INTO generation (id) VALUES (1);
+CREATE TABLE generation_pointer (
+    singleton   bool PRIMARY KEY DEFAULT true CHECK (singleton),
+    active int  NOT NULL REFERENCES generation (id)
+);
+INSERT INTO generation_pointer (active) VALUES (1);
+ALTER TABLE generation OWNER TO offerlog_owner;
+ALTER TABLE generation_pointer OWNER TO offerlog_owner;
+GRANT SELECT ON generation, generation_pointer TO offerlog_project, offerlog_read, offerlog_audit, offerlog_inspector;
+
+-- The winning observation of each offer. A deleted offer keeps its row and rank: nobody has DELETE here.
+CREATE TABLE current_offer (
+    tenant          text   NOT NULL,
+    generation      int    NOT NULL,
+    offer           uuid   NOT NULL,
+    partition       int    NOT NULL, -- of `observations`, which brings every event of this offer
+    account         text   NOT NULL,
+    record          text   NOT NULL,
+    strong          bool   NOT NULL, -- rank of the winner: strong, ord, mapping_version, content, observation
+    ord             bigint NOT NULL,
+    mapping_version int    NOT NULL,
+    content         bytea  NOT NULL,
+    observation     uuid   NOT NULL,
+    deleted         bool   NOT NULL,
+    ambiguous       bool   NOT NULL, -- another claim of the same order says something else
+    PRIMARY KEY (tenant, generation, offer)
+) WITH (fillfactor = 80);
+CALL protect('current_offer', ARRAY['offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
+GRANT SELECT, INSERT, UPDATE ON current_offer TO offerlog_project;
+
+-- What was last published of each offer: beside the generations, so that a switch publishes only what differs.
+CREATE TABLE publication (
+    tenant   text   NOT NULL,
+    offer    uuid   NOT NULL,
+    revision bigint NOT NULL,
+    digest   bytea  NOT NULL,
+    PRIMARY KEY (tenant, offer)
+) WITH (fillfactor = 80);
+CALL protect('publication', ARRAY['offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
+GRANT SELECT, INSERT, UPDATE ON publication TO offerlog_project;
+
+-- The projector's checkpoint in one partition of `observations`: the next offset, and of every lane the last sequence
+-- applied.
+CREATE TABLE projection (
+    generation int    NOT NULL,
+    partition  int    NOT NULL,
+    topic_id   uuid   NOT NULL,
+    lane       int    NOT NULL, -- whose sequence numbers what this partition publishes
+    next       bigint NOT NULL,
+    lanes      int[]    NOT NULL DEFAULT '{}',
+    applied    bigint[] NOT NULL DEFAULT '{}',
+    PRIMARY KEY (generation, partition)
+) WITH (fillfactor = 50);
+ALTER TABLE projection OWNER TO offerlog_owner;
+GRANT SELECT, INSERT, UPDATE ON projection TO offerlog_project;
+GRANT SELECT ON projection TO offerlog_inspector, offerlog_read, offerlog_audit;

@@ -1,0 +1,14 @@
+// Package schemas embeds the contracts that offerlog keeps with the outside: the database schema and the JSON Schemas.
+package schemas
+
+import "embed"
+
+// Postgres holds the migrations, in the order of their names; schema.sql is the dump that a test keeps true.
+//
+//go:embed postgres/*.sql
+var Postgres embed.FS
+
+// Feed is the JSON Schema of feed files and of the command that applies one.
+//
+//go:embed feed.v1.json
+var Feed []byte

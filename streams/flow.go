@@ -1,0 +1,69 @@
+// Package streams is the map of offerlog: topics, groups, events and steps in the order data moves.
+//
+//	deliveries, commands -> ingest -> outbox -> relay -> observations -> project -> outbox -> relay -> current-offers
+//	                          |                                             |
+//	                 receipts, artifacts, history                  the current view  <- command line, API
+//
+// Read the stages in this order: streams/ingest, streams/relay, streams/project. Two stages meet in a topic or a table and
+// never in memory; each can be killed at any moment and run again elsewhere.
+package streams
+
+import "github.com/offerlog/offerlog/pkg/kafka"
+
+// Topics, by their own names. An installation may put a prefix before all of them, so that several share a cluster.
+const (
+	// Deliveries is the default input topic; feeds may list others. Written by publishers.
+	Deliveries = "deliveries"
+	// Commands carries decisions of operators and of offerlog itself, as CloudEvents. Key: tenant.
+	Commands = "commands"
+	// Observations is the log of what was claimed: every observation and sighting once. Key: offer. Written by the relay.
+	Observations = "observations"
+	// CurrentOffers holds each offer as it now stands, compacted; a deleted offer is a value. Key: offer. Written by the relay.
+	CurrentOffers = "current-offers"
+	// RelayCursor holds what the relay has published, compacted. Key: lane. Written by the relay, in the same transaction.
+	RelayCursor = "offerlog-relay-cursor"
+)
+
+// Consumer groups. Their members share partitions; what is stored stands in PostgreSQL.
+const (
+	IngestGroup  = "offerlog-ingest"
+	ProjectGroup = "offerlog-project"
+)
+
+// Event types that publishers write.
+const (
+	DeliveryType  = "offerlog.delivery.v1"
+	FeedApplyType = "offerlog.command.feed.apply.v1"
+)
+
+// Event types that offerlog writes.
+const (
+	ObservationRecorded = "offerlog.observation.recorded.v1"
+	ObservationSighted  = "offerlog.observation.sighted.v1"
+	OfferChanged        = "offerlog.offer.changed.v1"
+)
+
+// Extension attributes of the events that offerlog writes.
+const (
+	// ExtTenant says whose data the event carries.
+	ExtTenant = "tenant"
+	// ExtLane is the id of the lane that numbers the event.
+	ExtLane = "lane"
+	// ExtLaneSeq is the event's number in its lane: gapless, in the order of commits. A decimal string, since CloudEvents
+	// integers have 32 bits.
+	ExtLaneSeq = "laneseq"
+)
+
+// EventSource is the source attribute of the events that offerlog writes.
+const EventSource = "/offerlog"
+
+// OwnTopics are the topics that offerlog writes, with partitions for the keyed ones.
+func OwnTopics(partitions int) []kafka.TopicSpec {
+	const forever = "-1"
+	return []kafka.TopicSpec{
+		{Name: Commands, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
+		{Name: Observations, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
+		{Name: CurrentOffers, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "compact"}},
+		{Name: RelayCursor, Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}},
+	}
+}

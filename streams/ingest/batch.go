@@ -1,0 +1,75 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/receipt"
+)
+
+// A batch is what one poll brought: of each partition the span of offsets it covers, and the events found there, by place.
+type batch struct {
+	spans    []lane.Span
+	lanes    map[int]*position // by lane id
+	records  int               // data records
+	bytes    int
+	events   []*event
+	outcomes map[offer.Outcome]int // as committed
+}
+
+// An event is one CloudEvent of the batch, or what stands in its place, with what is known of it before the transaction.
+type event struct {
+	receipt.Place
+	item      delivery.Item
+	topic     string       // by its own name
+	fault     *offer.Fault // why it cannot be taken; nil: it can
+	tenant    string
+	feed      *feed.Feed   // nil: none expects it, or it is a command
+	command   *feed.Spec   // nil: it is a delivery
+	key       *receipt.Key // nil: it has no replay key
+	asked     string       // the canonicalization that the fingerprint was asked for; "": the feed's own
+	mapped    mapping.Result
+	archived  bool
+	retrieved time.Time
+	run       string
+	page      int
+	pages     int
+}
+
+// fingerprint is what the payload is compared by when the key comes again.
+func (e *event) fingerprint() offer.Fingerprint { return e.mapped.Fingerprint }
+
+func (b *batch) hasCommands() bool {
+	for _, e := range b.events {
+		if e.command != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *batch) quarantined() bool { return b.outcomes[offer.Quarantined] > 0 }
+
+// newEvents decodes a record: one event each, or several of a batch.
+func newEvents(p *position, rec *kgo.Record) []*event {
+	items := delivery.Decode(rec)
+	if len(items) == 0 {
+		// A batch of no events is accepted with none: its place has an outcome like every other.
+		return []*event{{Place: receipt.Place{Lane: p.lane.ID, Offset: rec.Offset, Item: -1}, topic: p.topic, tenant: offer.SystemTenant, retrieved: rec.Timestamp}}
+	}
+	events := make([]*event, len(items))
+	for i, it := range items {
+		e := &event{Place: receipt.Place{Lane: p.lane.ID, Offset: rec.Offset, Item: it.Event.Item}, topic: p.topic, item: it, retrieved: rec.Timestamp}
+		if t := it.Event.RecordedTime; !t.IsZero() {
+			e.retrieved = t.Time()
+		}
+		events[i] = e
+	}
+	return events
+}

@@ -1,0 +1,217 @@
+// Package ingest turns deliveries into history: it reads input topics, keeps the evidence, decides what each event is, and
+// stores everything that a batch says in one PostgreSQL transaction together with the offsets.
+//
+// Read Stage.Run first, then store. A batch is what one poll brought, of all partitions. Before the transaction nothing is
+// visible but archived objects, whose names follow from the batch, so that doing it again reuses them. The transaction
+// begins by locking the lanes where this worker believes they stand and ends by moving them, so it happens once however
+// often it is tried. After it the offsets are mirrored to Kafka for lag tools; nothing ever reads them back.
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/fault"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/outbox"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/quarantine"
+	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/run"
+)
+
+// Archive is what ingest needs of the archive; *archive.Archive is one.
+type Archive interface {
+	Write(ctx context.Context, p *archive.Pack) (archive.Ref, error)
+}
+
+// Mapper is what ingest needs of the mapper; *mapping.Child is one.
+type Mapper interface {
+	Map(ctx context.Context, specs map[offer.Digest]mapping.Spec, reqs []mapping.Request) ([]mapping.Result, error)
+}
+
+// Config has the choices of a Stage; its zero value works.
+type Config struct {
+	Worker     string   // names this worker in the journal; default host:pid
+	Topics     []string // input topics beside those of the feeds, by their own names
+	MaxRecords int      // records of one batch at most; default 5000
+	Committed  func()   // called after each commit: something waits in the outbox
+}
+
+// A Stage is one worker: it shares the partitions of the input topics with the other members of its group.
+type Stage struct {
+	pool     *pgxpool.Pool
+	cluster  kafka.Cluster
+	archive  Archive
+	mapper   Mapper
+	cfg      Config
+	log      *slog.Logger
+	registry *feed.Registry // as of the last batch
+	stats    stats
+}
+
+// New returns a worker that Run starts.
+func New(pool *pgxpool.Pool, cluster kafka.Cluster, arch Archive, mapper Mapper, cfg Config, log *slog.Logger) *Stage {
+	if cfg.Worker == "" {
+		host, _ := os.Hostname()
+		cfg.Worker = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if cfg.MaxRecords == 0 {
+		cfg.MaxRecords = 5000
+	}
+	if cfg.Committed == nil {
+		cfg.Committed = func() {}
+	}
+	return &Stage{pool: pool, cluster: cluster, archive: arch, mapper: mapper, cfg: cfg, log: log.With("stage", "ingest"), stats: newStats()}
+}
+
+// Run ingests until ctx is done; it finishes the batch in hand, then returns nil.
+func (s *Stage) Run(ctx context.Context) error {
+	src, err := s.open(ctx)
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	defer src.close()
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for ctx.Err() == nil {
+		b, err := src.next(ctx)
+		if err == nil && len(b.spans) > 0 {
+			fault.Point("ingest.fetched")
+			err = s.take(context.WithoutCancel(ctx), src, b)
+		}
+		if err := s.respond(ctx, src, b, err, wait); err != nil {
+			return fmt.Errorf("ingest: %w", err)
+		}
+		src.release()
+	}
+	return nil
+}
+
+// errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, or a receipt
+// appeared that asks for another canonicalization. The batch is read again, from the bytes in hand.
+var errReadAgain = errors.New("the batch was read under what is no longer in force")
+
+// take does all that a batch needs, up to its commit.
+func (s *Stage) take(ctx context.Context, src *source, b *batch) error {
+	started := time.Now()
+	for {
+		if err := s.read(ctx, b); err != nil {
+			return err
+		}
+		fault.Point("ingest.mapped")
+		stored, err := s.keep(ctx, b)
+		if err != nil {
+			return err
+		}
+		err = s.store(ctx, b, stored)
+		if errors.Is(err, errReadAgain) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	fault.Point("ingest.after_commit")
+	if b.quarantined() {
+		fault.Point("quarantine.after_commit")
+	}
+	s.cfg.Committed()
+	src.committed(ctx, b)
+	fault.Point("ingest.after_mirror")
+	s.stats.batch(b, time.Since(started))
+	s.log.Debug("batch stored", "records", b.records, "events", len(b.events), "took", time.Since(started))
+	return nil
+}
+
+// store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
+// order everywhere: lanes, registry, receipts, runs, observations, sightings, quarantine, outbox.
+func (s *Stage) store(ctx context.Context, b *batch, stored []archive.Stored) error {
+	return postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) error {
+		held, err := lane.Lock(ctx, tx, b.spans)
+		if err != nil {
+			return err // fenced: somebody else has these partitions
+		}
+		fault.Point("ingest.tx_locked")
+		if err := s.checkRegistry(ctx, tx, b); err != nil {
+			return err
+		}
+		st := newSettlement(b, held)
+		if err := st.applyCommands(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.claimReceipts(ctx, tx); err != nil {
+			return err
+		}
+		fault.Point("ingest.receipts_claimed")
+		if err := st.settleRows(ctx, tx); err != nil {
+			return err
+		}
+		if err := run.Record(ctx, tx, st.pages); err != nil {
+			return err
+		}
+		if err := history.Append(ctx, tx, st.observations); err != nil {
+			return err // a lost race: the numbers no longer fit, and all of this is done again
+		}
+		fault.Point("ingest.rows_half")
+		if err := history.Sight(ctx, tx, st.sightings); err != nil {
+			return err
+		}
+		if err := quarantine.Add(ctx, tx, st.entries); err != nil {
+			return err
+		}
+		if err := quarantine.Resolve(ctx, tx, st.resolvedTenants, st.resolved); err != nil {
+			return err
+		}
+		if err := archive.Record(ctx, tx, stored); err != nil {
+			return err
+		}
+		if err := receipt.Record(ctx, tx, st.attempts); err != nil {
+			return err
+		}
+		if err := outbox.Append(ctx, tx, st.ranges(), nil); err != nil {
+			return err
+		}
+		if err := lane.Advance(ctx, tx, st.held, s.cfg.Worker); err != nil {
+			return err
+		}
+		b.outcomes = st.outcomes()
+		if b.quarantined() {
+			fault.Point("quarantine.before_commit")
+		}
+		fault.Point("ingest.before_commit")
+		return nil
+	})
+}
+
+// checkRegistry makes sure that the batch was read under the registry in force, and keeps it in force until the commit. A
+// batch that may change the registry takes it for itself.
+func (s *Stage) checkRegistry(ctx context.Context, tx pgx.Tx, b *batch) error {
+	lock := feed.LockShared
+	if b.hasCommands() {
+		lock = feed.LockExclusive
+	}
+	version, err := lock(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if version != s.registry.Version {
+		return errReadAgain
+	}
+	return nil
+}

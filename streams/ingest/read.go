@@ -1,0 +1,232 @@
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// read finds each event's feed, looks up the keys that are known, and maps the payloads. Nothing it finds decides: the
+// look-up saves work, and tells under which canonicalization an earlier payload was fingerprinted.
+func (s *Stage) read(ctx context.Context, b *batch) error {
+	known := map[receipt.Key]receipt.Receipt{}
+	err := postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		if s.registry, err = feed.Load(ctx, tx, s.registry); err != nil {
+			return err
+		}
+		var keys []receipt.Key
+		for _, e := range b.events {
+			s.route(e)
+			if e.key != nil {
+				keys = append(keys, *e.key)
+			}
+		}
+		known, err = receipt.Find(ctx, tx, keys)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the registry and known keys: %w", err)
+	}
+	if err := s.mapAll(ctx, b, known); err != nil {
+		return err
+	}
+	choose(b, known)
+	return nil
+}
+
+// route finds who an event belongs to. Tenant, connector and account come from the feed's registration, never from the
+// event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
+func (s *Stage) route(e *event) {
+	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
+	if e.Item < 0 {
+		return
+	}
+	ev := &e.item.Event
+	if e.topic == streams.Commands {
+		s.routeCommand(e)
+		return
+	}
+	who := offer.Source{Tenant: offer.SystemTenant}
+	if f := s.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
+		e.feed, e.tenant, who = f, f.Tenant, f.Who()
+	}
+	if ev.ID != "" && ev.Source != "" && (e.fault == nil) {
+		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
+	}
+	switch {
+	case e.fault != nil:
+	case e.feed == nil && ev.Type != streams.DeliveryType:
+		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects events of type %q: a delivery has type %s", ev.Type, streams.DeliveryType)}
+	case e.feed == nil:
+		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects source %q on topic %s: apply one with offerlog feed apply", ev.Source, e.topic)}
+	default:
+		e.run = ev.Attributes["runid"]
+		var okPage, okPages bool
+		e.page, okPage = pageNumber(ev.Attributes["page"])
+		e.pages, okPages = pageNumber(ev.Attributes["pages"])
+		if !okPage || !okPages {
+			e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_invalid_attribute", Message: "page and pages are whole numbers from 1"}
+		}
+	}
+}
+
+func (s *Stage) routeCommand(e *event) {
+	ev := &e.item.Event
+	if e.fault != nil {
+		return
+	}
+	tenant := ev.Attributes[streams.ExtTenant]
+	switch {
+	case tenant == "":
+		e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Message: "a command names its tenant in the extension tenant"}
+		return
+	case ev.Type != streams.FeedApplyType:
+		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: fmt.Sprintf("no command has type %q", ev.Type)}
+		return
+	}
+	spec, err := feed.ParseJSON(ev.Data)
+	switch {
+	case err != nil:
+		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+	case spec.Tenant != tenant:
+		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: fmt.Sprintf("the feed is of tenant %q, the command of tenant %q", spec.Tenant, tenant)}
+	}
+	if e.fault != nil {
+		return
+	}
+	e.command, e.tenant = &spec, tenant
+	who := offer.Source{Tenant: tenant, Connector: streams.Commands}
+	e.key = &receipt.Key{Tenant: tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
+}
+
+func pageNumber(s string) (n int, ok bool) {
+	if s == "" {
+		return 0, true
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n > 0 && n <= 1<<20
+}
+
+// mapAll maps the payloads of the events that a feed expects and fingerprints all others.
+func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
+	var (
+		requests []mapping.Request
+		owners   []*event
+		specs    = map[offer.Digest]mapping.Spec{}
+	)
+	for _, e := range b.events {
+		e.asked = ""
+		if e.fault != nil || e.feed == nil {
+			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
+			continue
+		}
+		ev := &e.item.Event
+		if r, ok := known[*e.key]; ok {
+			e.asked = r.Fingerprint.Canonicalization
+		}
+		specs[e.feed.ReadingDigest] = e.feed.Reading
+		owners = append(owners, e)
+		requests = append(requests, mapping.Request{Spec: e.feed.ReadingDigest, Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType,
+			Attributes: ev.Attributes, EventTime: ev.Time, Canonicalization: e.asked})
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	results, err := s.mapper.Map(ctx, specs, requests)
+	if err != nil {
+		return fmt.Errorf("map %d deliveries: %w", len(requests), err)
+	}
+	for i, r := range results {
+		e := owners[i]
+		e.mapped, e.fault = r, r.Fault
+		if e.fault == nil && e.feed.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0 {
+			first := r.Rejected[0]
+			e.fault = &first
+		}
+	}
+	return nil
+}
+
+// choose marks the events whose payloads are kept: all that look new. A repeat adds nothing to the evidence that the first
+// copy left.
+func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
+	type copyOf struct {
+		key receipt.Key
+		fp  offer.Fingerprint
+	}
+	seen := map[copyOf]bool{}
+	for _, e := range b.events {
+		e.archived = e.item.Raw != nil
+		if e.key == nil {
+			continue
+		}
+		if r, ok := known[*e.key]; ok && r.Fingerprint == e.fingerprint() {
+			e.archived = false
+			continue
+		}
+		if e.fault != nil {
+			continue // a refusal stands for itself: a mended copy may come between two of them
+		}
+		c := copyOf{*e.key, e.fingerprint()}
+		if seen[c] {
+			e.archived = false
+		}
+		seen[c] = true
+	}
+}
+
+// keep writes the payloads that look new to the archive: one object for each tenant and partition, verified before anything
+// refers to it.
+func (s *Stage) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
+	type owner struct {
+		tenant string
+		lane   int
+	}
+	packs := map[owner]*archive.Pack{}
+	var order []owner
+	for _, e := range b.events {
+		if !e.archived {
+			continue
+		}
+		o := owner{e.tenant, e.Lane}
+		p := packs[o]
+		if p == nil {
+			at := b.lanes[e.Lane]
+			i, _ := slices.BinarySearchFunc(b.spans, e.Lane, func(sp lane.Span, id int) int { return cmp.Compare(sp.Lane, id) })
+			p = &archive.Pack{Tenant: e.tenant, TopicID: at.lane.TopicID, Partition: at.lane.Partition, First: b.spans[i].From, Last: b.spans[i].To - 1}
+			packs[o] = p
+			order = append(order, o)
+		}
+		raw := bytes.Clone(e.item.Raw)
+		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Payload: raw, Sum: offer.Sum(raw)})
+	}
+	stored := make([]archive.Stored, 0, len(packs))
+	for _, o := range order {
+		ref, err := s.archive.Write(ctx, packs[o])
+		if err != nil {
+			return nil, &archiveError{err}
+		}
+		stored = append(stored, archive.Stored{Pack: packs[o], Ref: ref})
+	}
+	return stored, nil
+}
+
+// An archiveError says that the evidence could not be kept: nothing may be stored, and the batch is tried again.
+type archiveError struct{ err error }
+
+func (e *archiveError) Error() string { return "keep the evidence: " + e.err.Error() }
+func (e *archiveError) Unwrap() error { return e.err }

@@ -1,0 +1,370 @@
+package ingest
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/outbox"
+	"github.com/offerlog/offerlog/pkg/quarantine"
+	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/run"
+)
+
+// A settlement decides what becomes of each event of a batch. It lives for one try of the transaction.
+type settlement struct {
+	batch *batch
+	held  []lane.Held // its sequences grow as numbers are given out
+	begin []int64     // the sequences as they were
+
+	refused  map[*event]*offer.Fault // commands that the registry refuses
+	claimed  map[receipt.Key]bool    // by this transaction
+	standing map[receipt.Key]receipt.Receipt
+
+	attempts        []*receipt.Attempt
+	observations    []*history.Observation
+	sightings       []history.Sighting
+	entries         []*quarantine.Entry
+	pages           []run.Page
+	resolvedTenants []string
+	resolved        []offer.DeliveryID
+}
+
+func newSettlement(b *batch, held []lane.Held) *settlement {
+	st := &settlement{batch: b, held: held, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}}
+	for _, h := range held {
+		st.begin = append(st.begin, h.Sequence)
+	}
+	return st
+}
+
+// hold returns the lane that an event came from.
+func (st *settlement) hold(e *event) *lane.Held {
+	i, _ := slices.BinarySearchFunc(st.held, e.Lane, func(h lane.Held, id int) int { return h.Lane - id })
+	return &st.held[i]
+}
+
+// applyCommands carries out the commands that are new. A refused one does not occupy its key, so the refusal must be
+// known before the key is claimed; the registry's lock, which this transaction holds, keeps others from coming between.
+func (st *settlement) applyCommands(ctx context.Context, tx pgx.Tx) error {
+	var keys []receipt.Key
+	for _, e := range st.batch.events {
+		if e.command != nil {
+			keys = append(keys, *e.key)
+		}
+	}
+	done, err := receipt.Find(ctx, tx, keys)
+	if err != nil {
+		return err
+	}
+	for _, e := range st.batch.events {
+		if e.command == nil {
+			continue
+		}
+		if _, known := done[*e.key]; known {
+			continue
+		}
+		_, refusal, err := feed.Apply(ctx, tx, *e.command, e.key.Delivery, st.hold(e).RecordedAt)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			st.refused[e] = refusal
+			continue
+		}
+		done[*e.key] = receipt.Receipt{}
+	}
+	return nil
+}
+
+// faultOf is why an event cannot be taken, or nil.
+func (st *settlement) faultOf(e *event) *offer.Fault {
+	if f := st.refused[e]; f != nil {
+		return f
+	}
+	return e.fault
+}
+
+// claimReceipts takes the keys of the events that can be taken, the lowest place of each key first, and finds what stands
+// for all others.
+func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
+	var (
+		claims []receipt.Receipt
+		rest   []receipt.Key
+		first  = map[receipt.Key]receipt.Place{}
+	)
+	for _, e := range st.batch.events {
+		if e.key == nil {
+			continue
+		}
+		if _, taken := first[*e.key]; !taken && st.faultOf(e) == nil {
+			first[*e.key] = e.Place
+			claims = append(claims, receipt.Receipt{Key: *e.key, Fingerprint: e.fingerprint(), Place: e.Place})
+		}
+	}
+	var err error
+	if st.standing, err = receipt.Claim(ctx, tx, claims); err != nil {
+		return err
+	}
+	for k, place := range first {
+		st.claimed[k] = st.standing[k].Place == place
+	}
+	// Receipts are looked up for every delivery, also for one that can no longer be mapped.
+	for _, e := range st.batch.events {
+		if e.key != nil && st.faultOf(e) != nil {
+			if _, ok := st.standing[*e.key]; !ok {
+				rest = append(rest, *e.key)
+			}
+		}
+	}
+	more, err := receipt.Find(ctx, tx, rest)
+	if err != nil {
+		return err
+	}
+	for k, r := range more {
+		st.standing[k] = r
+	}
+	// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
+	for _, e := range st.batch.events {
+		if e.key == nil || e.feed == nil || st.claimed[*e.key] {
+			continue
+		}
+		if r, ok := st.standing[*e.key]; ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization {
+			return errReadAgain
+		}
+	}
+	return nil
+}
+
+// settleRows gives every event its outcome and every row its result, in the order of places, and deals out the numbers.
+func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx) error {
+	var (
+		rows   []*history.Observation
+		claims []pendingRow
+	)
+	for _, e := range st.batch.events {
+		at := st.attempt(e)
+		st.attempts = append(st.attempts, at)
+		if at.Outcome != offer.Accepted || e.feed == nil {
+			continue
+		}
+		for i := range e.mapped.Rows {
+			row := &e.mapped.Rows[i]
+			o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, false, row)
+			o.RetrievedAt = e.retrieved
+			rows = append(rows, &o)
+			claims = append(claims, pendingRow{e, at})
+		}
+	}
+	standings, err := history.Look(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	here := newSurvey()
+	for i, o := range rows {
+		st.settleRow(claims[i], o, &standings[i], here)
+	}
+	return nil
+}
+
+// A pendingRow is a valid row of an accepted delivery.
+type pendingRow struct {
+	e  *event
+	at *receipt.Attempt
+}
+
+// settleRow decides one row against history and against the lower rows of its batch. Where several results fit, conflict
+// comes before duplicate before ambiguous before old.
+func (st *settlement) settleRow(p pendingRow, o *history.Observation, was *history.Standing, here *survey) {
+	same, known := was.Content, was.Known
+	if first := here.byID[o.ID()]; first != nil {
+		same, known = first.Rank.Content, true
+	}
+	if known && same != o.Rank.Content {
+		st.reject(p, o)
+		return
+	}
+	h := st.hold(p.e)
+	h.Sequence++
+	o.Lane, o.Seq, o.RecordedAt = h.Lane, h.Sequence, h.RecordedAt
+	if p.at.FirstSeq == 0 {
+		p.at.FirstSeq = o.Seq
+	}
+	p.at.LastSeq = o.Seq
+	if known {
+		p.at.Results.Duplicate++
+		st.sightings = append(st.sightings, history.Sighting{Claim: o.Claim, Of: o})
+		return
+	}
+	switch {
+	case was.Contradicted || here.contradicts(o):
+		p.at.Results.AmbiguousOrder++
+	case was.HasNewest && o.Rank.CompareOrder(was.Newest) < 0 || here.newer(o):
+		p.at.Results.Old++
+	default:
+		p.at.Results.Saved++
+	}
+	here.add(o)
+	st.observations = append(st.observations, o)
+}
+
+// reject sets a row aside whose revision stands with other content. What stands is not touched.
+func (st *settlement) reject(p pendingRow, o *history.Observation) {
+	id, content := o.ID(), o.Content
+	f := offer.Fault{Reason: offer.ReasonRevisionConflict, Row: o.Row, Message: "revision " + o.RevisionKey + " of " + o.Key.Record + " is known with other content"}
+	p.at.Results.Rejected++
+	p.at.Rejections = append(p.at.Rejections, f)
+	entry := st.entry(p.e, f)
+	entry.Content, entry.Observation = &content, &id
+	st.entries = append(st.entries, entry)
+}
+
+// attempt decides an event, apart from its rows.
+func (st *settlement) attempt(e *event) *receipt.Attempt {
+	ev := &e.item.Event
+	at := &receipt.Attempt{Place: e.Place, Tenant: e.tenant, EventSource: clean(ev.Source), EventID: clean(ev.ID), EventType: clean(ev.Type),
+		Outcome: offer.Accepted, Archived: e.archived, Run: clean(e.run), Page: e.page, RetrievedAt: e.retrieved, RecordedAt: st.hold(e).RecordedAt}
+	if e.feed != nil {
+		at.Feed = e.feed.Name
+	}
+	if e.Item < 0 {
+		return at
+	}
+	at.Fingerprint = e.fingerprint()
+	if e.key != nil {
+		at.Delivery = &e.key.Delivery
+		first, ok := st.standing[*e.key]
+		if ok && st.claimed[*e.key] && e.Compare(first.Place) <= 0 {
+			ok = false // this is the first, or a refusal before it
+		}
+		if ok {
+			at.Accepted = &first.Place
+			if first.Fingerprint == e.fingerprint() {
+				at.Outcome, at.Archived = offer.Duplicate, false
+				return at
+			}
+			st.setAside(e, at, &offer.Fault{Reason: offer.ReasonReplayPayloadMismatch, Message: "the payload differs from the one that was accepted under this id"})
+			return at
+		}
+	}
+	if f := st.faultOf(e); f != nil {
+		st.setAside(e, at, f)
+		return at
+	}
+	if e.key != nil {
+		st.resolvedTenants, st.resolved = append(st.resolvedTenants, e.tenant), append(st.resolved, e.key.Delivery)
+	}
+	if e.feed == nil {
+		return at // a command
+	}
+	at.MappingVersion, at.Rows = e.feed.MappingVersion, e.mapped.RowCount
+	at.Results.Duplicate, at.Results.Rejected = e.mapped.Repeated, len(e.mapped.Rejected)
+	for _, f := range e.mapped.Rejected {
+		f.Message, f.Path = clean(f.Message), clean(f.Path)
+		at.Rejections = append(at.Rejections, f)
+		st.entries = append(st.entries, st.entry(e, f))
+	}
+	for i := range e.mapped.Rows {
+		for _, w := range e.mapped.Rows[i].Warnings {
+			at.Warnings = append(at.Warnings, receipt.Warning{Row: e.mapped.Rows[i].Number, Warning: w})
+		}
+	}
+	if e.run != "" {
+		st.pages = append(st.pages, run.Page{Tenant: e.tenant, Feed: e.feed.Name, Run: at.Run, Number: e.page, Pages: e.pages, Delivery: e.key.Delivery, RecordedAt: at.RecordedAt})
+	}
+	return at
+}
+
+func (st *settlement) setAside(e *event, at *receipt.Attempt, f *offer.Fault) {
+	g := *f
+	g.Message, g.Path = clean(g.Message), clean(g.Path)
+	at.Outcome, at.Fault = offer.Quarantined, &g
+	whole := g
+	whole.Row = 0 // the entry is the delivery's
+	if g.Row > 0 && whole.Path == "" {
+		whole.Message = g.Error()
+	}
+	st.entries = append(st.entries, st.entry(e, whole))
+}
+
+func (st *settlement) entry(e *event, f offer.Fault) *quarantine.Entry {
+	q := &quarantine.Entry{Tenant: e.tenant, Fault: f, EventSource: clean(e.item.Event.Source), EventID: clean(e.item.Event.ID),
+		Fingerprint: e.fingerprint(), Lane: e.Lane, Offset: e.Offset, Item: e.Item, Archived: e.archived, RecordedAt: st.hold(e).RecordedAt}
+	if e.feed != nil {
+		q.Feed = e.feed.Name
+	}
+	if e.key != nil {
+		q.Delivery = &e.key.Delivery
+	}
+	return q
+}
+
+// ranges are the numbers given out, one range a lane: those of a batch are contiguous.
+func (st *settlement) ranges() []outbox.Range {
+	var ranges []outbox.Range
+	for i, h := range st.held {
+		if h.Sequence > st.begin[i] {
+			ranges = append(ranges, outbox.Range{Lane: h.Lane, First: st.begin[i] + 1, Last: h.Sequence, RecordedAt: h.RecordedAt})
+		}
+	}
+	return ranges
+}
+
+func (st *settlement) outcomes() map[offer.Outcome]int {
+	n := map[offer.Outcome]int{}
+	for _, a := range st.attempts {
+		n[a.Outcome]++
+	}
+	return n
+}
+
+// clean makes text of a refused event fit for the database, which takes neither NUL nor broken UTF-8. The bytes as they
+// were are in the archive.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// A survey is what the lower rows of a batch add to history.
+type survey struct {
+	byID    map[offer.ObservationID]*history.Observation
+	newest  map[offer.OfferID]offer.Rank
+	atOrder map[order][]*history.Observation
+}
+
+type order struct {
+	offer  offer.OfferID
+	strong bool
+	order  int64
+}
+
+func newSurvey() *survey {
+	return &survey{map[offer.ObservationID]*history.Observation{}, map[offer.OfferID]offer.Rank{}, map[order][]*history.Observation{}}
+}
+
+func (s *survey) add(o *history.Observation) {
+	s.byID[o.ID()] = o
+	if r, ok := s.newest[o.Offer]; !ok || o.Rank.CompareOrder(r) > 0 {
+		s.newest[o.Offer] = o.Rank
+	}
+	at := order{o.Offer, o.Rank.Strong, o.Rank.Order}
+	s.atOrder[at] = append(s.atOrder[at], o)
+}
+
+// newer reports whether a lower row of the batch ranks above o.
+func (s *survey) newer(o *history.Observation) bool {
+	r, ok := s.newest[o.Offer]
+	return ok && o.Rank.CompareOrder(r) < 0
+}
+
+// contradicts reports whether a lower row of the batch says something else at the same order.
+func (s *survey) contradicts(o *history.Observation) bool {
+	return slices.ContainsFunc(s.atOrder[order{o.Offer, o.Rank.Strong, o.Rank.Order}], func(p *history.Observation) bool {
+		return p.RevisionKey != o.RevisionKey && p.Rank.Content != o.Rank.Content
+	})
+}

@@ -1,0 +1,317 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// A source reads the input topics as a member of the group. The group only says who reads which partition; where to read
+// on is the lanes' word, and the client never chooses an offset by itself.
+type source struct {
+	client  *kgo.Client
+	pool    *pgxpool.Pool
+	cluster kafka.Cluster
+	max     int
+	log     *slog.Logger
+
+	mu        sync.Mutex
+	positions map[string]map[int32]*position // by the topic's name on the cluster: the partitions that are this worker's
+	topics    []string                       // that are consumed, by their own names
+	checked   time.Time                      // when the feeds were last looked at
+}
+
+// A position is a partition of this worker and the next offset it expects to store.
+type position struct {
+	lane  lane.Lane
+	topic string // by its own name
+	next  int64
+}
+
+// topicsEvery is how often feeds are looked at for new topics.
+const topicsEvery = time.Second
+
+// open joins the group.
+func (s *Stage) open(ctx context.Context) (*source, error) {
+	src := &source{pool: s.pool, cluster: s.cluster, max: s.cfg.MaxRecords, log: s.log, positions: map[string]map[int32]*position{}}
+	topics := append([]string{streams.Commands}, s.cfg.Topics...)
+	slices.Sort(topics)
+	src.topics = slices.Compact(topics)
+	var names []string
+	for _, t := range src.topics {
+		names = append(names, s.cluster.Topic(t))
+	}
+	client, err := s.cluster.NewClient(
+		kgo.ConsumerGroup(s.cluster.Prefix+streams.IngestGroup),
+		kgo.ConsumeTopics(names...),
+		kgo.ServerSideBalancer(),
+		kgo.Balancers(kgo.StickyBalancer()),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // so that the position passes transaction markers
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(32<<20),
+		kgo.FetchMaxWait(500*time.Millisecond),
+		kgo.AdjustFetchOffsetsFn(src.assigned),
+		kgo.OnPartitionsRevoked(src.revoked),
+		kgo.OnPartitionsLost(src.revoked),
+	)
+	if err != nil {
+		return nil, err
+	}
+	src.client = client
+	if err := kafka.Check(ctx, client); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return src, nil
+}
+
+func (src *source) close() { src.client.CloseAllowingRebalance() }
+
+// assigned answers where to read each new partition from: where its lane stands. A lane whose log does not hold that place
+// is halted, for an operator to decide.
+func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	for name, partitions := range offsets {
+		lanes, err := src.lanesOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		src.mu.Lock()
+		for p := range partitions {
+			i := slices.IndexFunc(lanes, func(l lane.Lane) bool { return l.Partition == p })
+			if i < 0 || lanes[i].HaltReason != "" {
+				src.client.PauseFetchPartitions(map[string][]int32{name: {p}})
+				partitions[p] = kgo.NewOffset().At(0)
+				continue
+			}
+			src.client.ResumeFetchPartitions(map[string][]int32{name: {p}})
+			partitions[p] = kgo.NewOffset().At(lanes[i].Next)
+			if src.positions[name] == nil {
+				src.positions[name] = map[int32]*position{}
+			}
+			src.positions[name][p] = &position{lane: lanes[i], topic: src.cluster.Name(name), next: lanes[i].Next}
+		}
+		src.mu.Unlock()
+	}
+	return offsets, nil
+}
+
+func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	for name, partitions := range lost {
+		for _, p := range partitions {
+			delete(src.positions[name], p)
+		}
+	}
+}
+
+// lanesOf registers a topic's partitions and compares them with its log. It tries until it can, or the session ends: what
+// is assigned and not answered would be read from nowhere.
+func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error) {
+	return backoff.Retry(ctx, func() ([]lane.Lane, error) {
+		t, err := kafka.Describe(ctx, src.client, name, false)
+		if err != nil {
+			src.log.Warn("cannot read the topic's bounds, trying again", "topic", name, "err", err)
+			return nil, err
+		}
+		var lanes []lane.Lane
+		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+			lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, slices.Clone(t.Starts))
+			if errors.Is(err, lane.ErrRecreated) {
+				return src.halt(ctx, tx, lanes, lane.TopicRecreated, func(l lane.Lane) (int64, int64, bool) { return l.Next, l.Next, true })
+			}
+			if err != nil {
+				return err
+			}
+			gap := func(l lane.Lane) (int64, int64, bool) {
+				return l.Next, t.Starts[l.Partition], t.Starts[l.Partition] > l.Next
+			}
+			cut := func(l lane.Lane) (int64, int64, bool) {
+				return t.Ends[l.Partition], l.Next, t.Ends[l.Partition] < l.Next
+			}
+			return errors.Join(src.halt(ctx, tx, lanes, lane.LogGap, gap), src.halt(ctx, tx, lanes, lane.LogTruncated, cut))
+		})
+		if err != nil {
+			src.log.Warn("cannot register the topic's partitions, trying again", "topic", name, "err", err)
+		}
+		return lanes, err
+	}, backoff.WithMaxElapsedTime(0))
+}
+
+// halt stops the lanes of which lost says what range their log does not hold.
+func (src *source) halt(ctx context.Context, tx pgx.Tx, lanes []lane.Lane, reason string, lost func(lane.Lane) (from, to int64, is bool)) error {
+	for i, l := range lanes {
+		from, to, is := lost(l)
+		if !is || l.HaltReason != "" {
+			continue
+		}
+		src.log.Error("partition halted: its log does not hold what comes next", "topic", l.Topic, "partition", l.Partition, "reason", reason, "from", from, "to", to)
+		if err := lane.Stop(ctx, tx, l.ID, reason, from, to); err != nil {
+			return err
+		}
+		lanes[i].HaltReason, lanes[i].HaltFrom, lanes[i].HaltTo = reason, from, to
+	}
+	return nil
+}
+
+// next waits for records and returns them as a batch, which may be empty. Until release no partition is taken away.
+func (src *source) next(ctx context.Context) (*batch, error) {
+	pollCtx, cancel := context.WithTimeout(ctx, topicsEvery)
+	defer cancel()
+	if err := src.followFeeds(ctx); err != nil {
+		return &batch{}, err
+	}
+	fetches := src.client.PollRecords(pollCtx, src.max)
+	b := &batch{lanes: map[int]*position{}}
+	var failed error
+	fetches.EachError(func(name string, p int32, err error) {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
+		case errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
+			failed = errors.Join(failed, src.lost(ctx, name, p))
+		default:
+			src.log.Warn("cannot read a partition, trying again", "topic", name, "partition", p, "err", err)
+		}
+	})
+	if failed != nil {
+		return b, failed
+	}
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	fetches.EachPartition(func(part kgo.FetchTopicPartition) {
+		pos := src.positions[part.Topic][part.Partition]
+		if pos == nil || len(part.Records) == 0 {
+			return
+		}
+		last := part.Records[len(part.Records)-1].Offset
+		if last < pos.next {
+			return // fetched before the position was moved
+		}
+		b.spans = append(b.spans, lane.Span{Lane: pos.lane.ID, From: pos.next, To: last + 1})
+		b.lanes[pos.lane.ID] = pos
+		for _, rec := range part.Records {
+			if rec.Offset < pos.next || rec.Attrs.IsControl() {
+				continue
+			}
+			b.records++
+			b.events = append(b.events, newEvents(pos, rec)...)
+		}
+	})
+	slices.SortFunc(b.spans, func(a, c lane.Span) int { return a.Lane - c.Lane })
+	slices.SortStableFunc(b.events, func(a, c *event) int { return a.Compare(c.Place) })
+	return b, nil
+}
+
+// release lets the group move partitions again.
+func (src *source) release() { src.client.AllowRebalance() }
+
+// lost handles a partition whose log does not hold the place that was asked for: its bounds are compared again, which
+// halts the lane, and the partition rests.
+func (src *source) lost(ctx context.Context, name string, p int32) error {
+	if _, err := src.assigned(ctx, map[string]map[int32]kgo.Offset{name: {p: {}}}); err != nil {
+		return fmt.Errorf("look at the log of %s/%d: %w", name, p, err)
+	}
+	return nil
+}
+
+// committed moves the positions over a stored batch and mirrors them to Kafka, for lag tools alone.
+func (src *source) committed(ctx context.Context, b *batch) {
+	src.mu.Lock()
+	mirror := map[string]map[int32]kgo.EpochOffset{}
+	for _, sp := range b.spans {
+		pos := b.lanes[sp.Lane]
+		pos.next = sp.To
+		name := src.cluster.Topic(pos.topic)
+		if mirror[name] == nil {
+			mirror[name] = map[int32]kgo.EpochOffset{}
+		}
+		mirror[name][pos.lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: sp.To}
+	}
+	src.mu.Unlock()
+	src.client.CommitOffsets(ctx, mirror, nil)
+}
+
+// rewind drops a batch: its partitions are read again from where their lanes stand. The lane rows are read FOR UPDATE, so
+// that a commit which is still on its way is waited for.
+func (src *source) rewind(ctx context.Context, b *batch) error {
+	if len(b.spans) == 0 {
+		return nil
+	}
+	ids := make([]int, len(b.spans))
+	for i, sp := range b.spans {
+		ids[i] = sp.Lane
+	}
+	next, err := backoff.Retry(ctx, func() (map[int]int64, error) {
+		var next map[int]int64
+		err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+			next, err = lane.Checkpoints(ctx, tx, ids)
+			return err
+		})
+		if err != nil && !postgres.OutOfReach(err) {
+			return nil, backoff.Permanent(err)
+		}
+		return next, err
+	}, backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("read the checkpoint again: %w", err)
+	}
+	src.mu.Lock()
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for id, at := range next {
+		pos := b.lanes[id]
+		pos.next = at
+		name := src.cluster.Topic(pos.topic)
+		if offsets[name] == nil {
+			offsets[name] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[name][pos.lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: at}
+	}
+	src.mu.Unlock()
+	src.client.SetOffsets(offsets)
+	return nil
+}
+
+// followFeeds adds the topics that feeds have come to list.
+func (src *source) followFeeds(ctx context.Context) error {
+	if src.checked.Add(topicsEvery).After(time.Now()) {
+		return nil
+	}
+	var topics []string
+	err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		topics, err = feed.Topics(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the feeds' topics: %w", err)
+	}
+	src.checked = time.Now()
+	for _, t := range topics {
+		if !slices.Contains(src.topics, t) {
+			src.topics = append(src.topics, t)
+			src.client.AddConsumeTopics(src.cluster.Topic(t))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package ingest
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// Stats is what a worker has done since it was made.
+type Stats struct {
+	Outcomes map[offer.Outcome]int64
+	Batches  int64
+	Records  int64
+	Fenced   int64         // batches dropped because another worker had moved a lane
+	Busy     time.Duration // from fetched to committed, summed
+}
+
+type stats struct {
+	mu     sync.Mutex
+	s      Stats
+	fenced atomic.Int64
+}
+
+func newStats() stats { return stats{s: Stats{Outcomes: map[offer.Outcome]int64{}}} }
+
+func (st *stats) batch(b *batch, took time.Duration) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.Batches++
+	st.s.Records += int64(b.records)
+	st.s.Busy += took
+	for o, n := range b.outcomes {
+		st.s.Outcomes[o] += int64(n)
+	}
+}
+
+// Stats returns a snapshot.
+func (s *Stage) Stats() Stats {
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	snap := s.stats.s
+	snap.Outcomes = maps.Clone(snap.Outcomes)
+	snap.Fenced = s.stats.fenced.Load()
+	return snap
+}

@@ -1,0 +1,226 @@
+// Package project makes the current view: it reads observations and writes, for every batch of a partition, the offers that
+// changed, what to publish of them, and the checkpoint, in one transaction.
+//
+//	observations -> current_offer, publication, outbox, projection, lane
+//
+// The checkpoint is the row of the partition in PostgreSQL, and Kafka's group only shares the partitions out: its offsets
+// are a mirror for lag tools, written after the commit and never read. A worker that lost a partition without noticing finds
+// the row moved and is fenced, with nothing of its transaction left. Killed anywhere, the stage goes on from the row: before
+// the commit the batch is read again, after it the batch is never seen again.
+//
+// Locks are taken in the order projection, lane, current_offer, publication; the lane's row is the projector's own, so no
+// other stage waits for it.
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/fault"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/outbox"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/view"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// ErrFenced reports a checkpoint that does not stand where the worker believes it does: another worker has the partition.
+var ErrFenced = errors.New("fenced: the checkpoint was moved by another worker")
+
+// Config holds the choices of a Stage; the zero value works.
+type Config struct {
+	MaxRecords int    // of one poll; 0: 5,000
+	MaxBytes   int32  // of one fetch; 0: 16 MiB
+	Worker     string // names the process in the commit journal; "": host name and process id
+	Committed  func() // called after each commit, so that a relay in this process need not wait for its next look; may be nil
+}
+
+// A Stage projects the partitions of observations that the group gives it.
+type Stage struct {
+	pool    *pgxpool.Pool
+	cluster kafka.Cluster
+	cfg     Config
+	log     *slog.Logger
+	topic   string // observations, as the cluster names it
+
+	mu   sync.Mutex
+	next map[int32]int64 // by partition: where this worker believes the checkpoint to stand
+}
+
+// New returns a stage that projects into the active generation of the database behind pool.
+func New(pool *pgxpool.Pool, cluster kafka.Cluster, cfg Config, log *slog.Logger) *Stage {
+	if cfg.MaxRecords == 0 {
+		cfg.MaxRecords = 5000
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 16 << 20
+	}
+	if cfg.Worker == "" {
+		host, _ := os.Hostname() // a name for people: none is as good as a wrong one
+		cfg.Worker = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	if cfg.Committed == nil {
+		cfg.Committed = func() {}
+	}
+	return &Stage{pool: pool, cluster: cluster, cfg: cfg, log: log, topic: cluster.Topic(streams.Observations), next: map[int32]int64{}}
+}
+
+// Run projects until ctx is done; it finishes the batch in hand, then returns nil. It waits while PostgreSQL or Kafka is out
+// of reach. What it returns needs an operator: a topic that was made again or has another number of partitions, a log that
+// does not hold the checkpoint, a record that is no event of offerlog, a history that is older than the log.
+func (s *Stage) Run(ctx context.Context) error {
+	if err := s.run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("project: %w", err)
+	}
+	return nil
+}
+
+func (s *Stage) run(ctx context.Context) error {
+	admin, err := s.cluster.NewClient()
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if _, err := s.checkpoints(ctx, admin); err != nil {
+		return err // said here, where nobody has to join a group to hear it
+	}
+	cl, err := s.cluster.NewClient(
+		kgo.ConsumerGroup(s.cluster.Topic(streams.ProjectGroup)),
+		kgo.ConsumeTopics(s.topic),
+		kgo.ServerSideBalancer(),
+		kgo.Balancers(kgo.StickyBalancer()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // so that the checkpoint passes the marks of transactions
+		kgo.FetchMaxBytes(s.cfg.MaxBytes),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			return s.seek(ctx, admin, offsets)
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	defer cl.CloseAllowingRebalance()
+	for ctx.Err() == nil {
+		err := s.take(ctx, cl, cl.PollRecords(ctx, s.cfg.MaxRecords))
+		cl.AllowRebalance()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take projects what one poll brought, a transaction for each partition.
+func (s *Stage) take(ctx context.Context, cl *kgo.Client, fetches kgo.Fetches) error {
+	mirror := map[int32]kgo.EpochOffset{}
+	for _, f := range fetches {
+		for _, t := range f.Topics {
+			for _, p := range t.Partitions {
+				moved, err := s.project(context.WithoutCancel(ctx), p)
+				if err := s.respond(ctx, cl, p.Partition, err); err != nil {
+					return err
+				}
+				if moved {
+					mirror[p.Partition] = kgo.EpochOffset{Epoch: -1, Offset: s.expected(p.Partition)}
+				}
+			}
+		}
+	}
+	if len(mirror) > 0 {
+		cl.CommitOffsets(context.WithoutCancel(ctx), map[string]map[int32]kgo.EpochOffset{s.topic: mirror}, s.mirrored)
+	}
+	return nil
+}
+
+// project projects what a fetch brought of one partition, and reports whether the checkpoint moved.
+func (s *Stage) project(ctx context.Context, p kgo.FetchPartition) (moved bool, err error) {
+	if p.Err != nil {
+		return false, p.Err
+	}
+	b, err := newBatch(p.Partition, s.expected(p.Partition), p.Records)
+	if err != nil || b.from == b.to {
+		return false, err
+	}
+	fault.Point("project.fetched")
+	began := time.Now()
+	changed, err := s.store(ctx, b)
+	if err != nil {
+		return false, fmt.Errorf("store offsets %d to %d of %s/%d: %w", b.from, b.to, s.topic, b.partition, err)
+	}
+	fault.Point("project.after_commit")
+	s.expect(b.partition, b.to)
+	s.cfg.Committed()
+	s.log.Debug("projected", "partition", b.partition, "from", b.from, "to", b.to, "events", len(b.events), "changed", changed, "took", time.Since(began))
+	return true, nil
+}
+
+// store is the transaction that makes a batch true: all of it, with its checkpoint, or none of it.
+func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
+	err = postgres.InTx(ctx, s.pool, postgres.Project, func(tx pgx.Tx) error {
+		generation, err := view.Active(ctx, tx)
+		if err != nil {
+			return err
+		}
+		checkpoint, err := view.Lock(ctx, tx, generation, b.partition)
+		if err != nil {
+			return err
+		}
+		if checkpoint.Next != b.from {
+			return fmt.Errorf("%w: it stands at %d", ErrFenced, checkpoint.Next)
+		}
+		held, err := lane.Lock(ctx, tx, []lane.Span{{Lane: checkpoint.Lane, From: b.from, To: b.to}})
+		if err != nil {
+			return err
+		}
+		changes, err := view.Apply(ctx, tx, checkpoint, b.take(&checkpoint))
+		if err != nil {
+			return err
+		}
+		fault.Point("project.rows_half")
+		events, err := announce(changes, &held[0])
+		if err != nil {
+			return err
+		}
+		if err := view.Publish(ctx, tx, changes); err != nil {
+			return err
+		}
+		if err := outbox.Append(ctx, tx, nil, events); err != nil {
+			return err
+		}
+		if err := view.Advance(ctx, tx, checkpoint); err != nil {
+			return err
+		}
+		if err := lane.Advance(ctx, tx, held, s.cfg.Worker); err != nil {
+			return err
+		}
+		changed = len(changes)
+		fault.Point("project.before_commit")
+		return nil
+	})
+	return changed, err
+}
+
+func (s *Stage) expected(partition int32) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next[partition]
+}
+
+func (s *Stage) expect(partition int32, next int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next[partition] = next
+}
