@@ -22,7 +22,7 @@ import (
 
 // Settings is all that the commands can be told, by a file, by the environment or by flags.
 type Settings struct {
-	Kafka          []string   `koanf:"kafka"`
+	Kafka          brokers    `koanf:"kafka"`
 	KafkaPrefix    string     `koanf:"kafka-prefix"`
 	Postgres       string     `koanf:"postgres"`
 	Archive        string     `koanf:"archive"`
@@ -34,8 +34,19 @@ type Settings struct {
 	LogLevel       slog.Level `koanf:"log-level"`
 }
 
+// brokers are host:port, in one text separated by commas.
+type brokers []string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *brokers) UnmarshalText(text []byte) error {
+	*b = strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || r == ' ' })
+	return nil
+}
+
 // Cluster is the Kafka that the settings name.
-func (s Settings) Cluster() kafka.Cluster { return kafka.Cluster{Brokers: s.Kafka, Prefix: s.KafkaPrefix} }
+func (s Settings) Cluster() kafka.Cluster {
+	return kafka.Cluster{Brokers: s.Kafka, Prefix: s.KafkaPrefix}
+}
 
 // A setting is one of Settings as it is written: --kafka-prefix, OFFERLOG_KAFKA_PREFIX, kafka-prefix in the file.
 type setting struct{ name, value, about string }

@@ -107,7 +107,10 @@ func (a *app) open(ctx context.Context, roles []string) (_ *installation, err er
 		}
 		in.undo = append(in.undo, func() { _ = in.http.Close() }) // again, after the server has
 	}
-	return in, in.makeStages(roles)
+	if err = in.makeStages(roles); err != nil {
+		return nil, err
+	}
+	return in, nil
 }
 
 func (in *installation) close() {

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -96,14 +97,14 @@ func checkRoles(ctx context.Context, pool *pgxpool.Pool, roles []postgres.Role) 
 // inputTopics are the topics that ingest reads beside commands: the default one and those of the feeds.
 func inputTopics(ctx context.Context, pool *pgxpool.Pool) (topics []string, err error) {
 	err = postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT DISTINCT topic FROM feed_route")
+		registry, err := feed.Load(ctx, tx)
 		if err == nil {
-			topics, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			topics = registry.Topics()
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the topics of feeds: %w", err)
+		return nil, err
 	}
 	topics = append(topics, streams.Deliveries)
 	slices.Sort(topics)
@@ -124,9 +125,9 @@ func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, poo
 	if err != nil {
 		return err
 	}
-	known := map[string]int{} // by the topic's own name: partitions that have lanes
+	known := map[string]int{} // by topic: partitions that have lanes
 	for _, l := range lanes {
-		known[cluster.Name(l.Topic)] = max(known[cluster.Name(l.Topic)], int(l.Partition)+1)
+		known[l.Topic] = max(known[l.Topic], int(l.Partition)+1)
 	}
 	for _, spec := range cluster.Specs(streams.OwnTopics(1), inputs, 1) {
 		t, err := kafka.Describe(ctx, cl, spec.Name, false)

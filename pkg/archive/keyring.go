@@ -98,7 +98,7 @@ func CreateMasterKey(path string) (err error) {
 		}
 	}()
 	secret := make([]byte, secretBytes)
-	rand.Read(secret) //nolint:errcheck // never fails: the program stops instead
+	rand.Read(secret)
 	if _, err = temp.WriteString(hex.EncodeToString(secret) + "\n"); err == nil {
 		err = temp.Sync()
 	}

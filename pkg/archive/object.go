@@ -65,7 +65,7 @@ func seal(p *Pack, name string, key Key) ([]byte, error) {
 	}
 	b := make([]byte, 0, size)
 	b = append(b, header...)
-	b = append(b, byte(len(key.ID)))
+	b = append(b, byte(len(key.ID))) //nolint:gosec // at most 255, above
 	b = append(b, key.ID...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Entries))) //nolint:gosec // a batch is bounded by its 64 MiB
 	for _, e := range p.Entries {

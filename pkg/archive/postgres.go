@@ -75,10 +75,9 @@ func (k *PostgresKeys) Current(ctx context.Context, tenant string) (Key, error) 
 func (k *PostgresKeys) current(ctx context.Context, tenant string) (Key, error) {
 	var shredded *ShreddedError
 	key, err := k.load(ctx, tenant, newestKeySQL, tenant)
-	newest := key.ID
+	newest := "k0"
 	switch {
 	case errors.Is(err, ErrNoKey):
-		newest = "k0"
 	case errors.As(err, &shredded):
 		newest = shredded.KeyID
 	default:
@@ -90,7 +89,7 @@ func (k *PostgresKeys) current(ctx context.Context, tenant string) (Key, error) 
 	}
 	id := "k" + strconv.Itoa(n+1)
 	secret := make([]byte, secretBytes)
-	rand.Read(secret) //nolint:errcheck // never fails: the program stops instead
+	rand.Read(secret)
 	wrapped, err := k.ring.Wrap(tenant, id, secret)
 	if err != nil {
 		return Key{}, err

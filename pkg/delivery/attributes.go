@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	headerPrefix     = "ce_"
 	nameData         = "data"
+	nameDataBase64   = "data_base64"
 	nameContentType  = "datacontenttype"
 	nameDataSchema   = "dataschema"
 	nameID           = "id"
@@ -59,6 +59,10 @@ func (a *attributes) refuse(f *offer.Fault) {
 
 // put takes one attribute, if it is well formed.
 func (a *attributes) put(name, value string) {
+	if name == nameData {
+		a.refuse(invalid(detailInvalid, "", "no attribute may be named data"))
+		return
+	}
 	if !validName(name) {
 		a.refuse(invalid(detailInvalid, "", "attribute name "+quote(name)+": want a-z and 0-9 only"))
 		return

@@ -49,23 +49,26 @@ type Item struct {
 	Raw []byte
 }
 
+// Names of headers.
+const (
+	headerPrefix      = "ce_" // of attributes
+	headerContentType = "content-type"
+)
+
 // Content modes, as the media type in the header content-type tells them.
 const (
-	typeContentType = "content-type"
-	typePrefix      = "application/cloudevents"
-	typeStructured  = typePrefix + "+json"
-	typeBatch       = typePrefix + "-batch+json"
+	typePrefix     = "application/cloudevents"
+	typeStructured = typePrefix + "+json"
+	typeBatch      = typePrefix + "-batch+json"
 )
 
 // Decode reads the events of a record in the order of the batch; any other record gives exactly one item, an empty batch
 // none. A batch that cannot be split into its elements is one refused item.
 func Decode(rec *kgo.Record) []Item {
-	contentType, fault := contentTypeOf(rec)
-	if fault != nil {
-		return []Item{refuse(rec.Value, fault)}
-	}
-	media, _, _ := strings.Cut(contentType, ";")
-	switch media = strings.ToLower(strings.TrimSpace(media)); {
+	contentType, twice := contentTypeOf(rec)
+	switch media := mediaType(contentType); {
+	case twice:
+		return []Item{decodeBinary(rec)} // which refuses it, and reads what else is there
 	case media == typeBatch:
 		return decodeBatch(rec.Value)
 	case media == typeStructured:
@@ -81,33 +84,31 @@ func Decode(rec *kgo.Record) []Item {
 	}
 }
 
-// contentTypeOf returns the header that tells the mode. Given twice it could tell two, so that is a fault.
-func contentTypeOf(rec *kgo.Record) (string, *offer.Fault) {
-	value, seen := "", false
+// mediaType is a content type without its parameters, in lower case.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// contentTypeOf returns the header that tells the mode, and whether it is there twice and could tell two.
+func contentTypeOf(rec *kgo.Record) (value string, twice bool) {
+	seen := false
 	for _, h := range rec.Headers {
-		if h.Key != typeContentType || h.Value == nil {
-			continue
+		if h.Key == headerContentType && h.Value != nil {
+			value, twice, seen = string(h.Value), twice || seen, true
 		}
-		if seen {
-			return "", invalid(detailDuplicate, nameContentType, "header content-type is there twice")
-		}
-		value, seen = string(h.Value), true
 	}
-	return value, nil
+	return value, twice
 }
 
 func decodeBinary(rec *kgo.Record) Item {
 	var a attributes
 	for _, h := range rec.Headers {
 		name, ok := strings.CutPrefix(h.Key, headerPrefix)
-		if h.Key == typeContentType {
+		if h.Key == headerContentType {
 			name, ok = nameContentType, true
 		}
-		switch {
-		case !ok || h.Value == nil: // a null header is unset, as null is in JSON
-		case name == nameData:
-			a.refuse(invalid(detailInvalid, "", "header ce_data: no attribute may have this name, the value is the data"))
-		default:
+		if ok && h.Value != nil { // a null header is unset, as null is in JSON
 			a.put(name, string(h.Value))
 		}
 	}
@@ -124,7 +125,7 @@ func notAnEvent(rec *kgo.Record) string {
 			return "header " + quote(h.Key) + " is no attribute: names are case sensitive and begin with ce_"
 		}
 	}
-	return "no header begins with ce_ and content-type names no CloudEvents format"
+	return "no header is ce_specversion, ce_id, ce_source or ce_type, and content-type names no CloudEvents format"
 }
 
 func refuse(raw []byte, fault *offer.Fault) Item { return Item{Fault: fault, Raw: raw} }

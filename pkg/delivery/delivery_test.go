@@ -27,8 +27,8 @@ const (
 // record makes a record of alternating header names and values.
 func record(value []byte, headers ...string) *kgo.Record {
 	rec := &kgo.Record{Topic: "deliveries", Value: value}
-	for i := 0; i < len(headers); i += 2 {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
+	for h := range slices.Chunk(headers, 2) {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
 	}
 	return rec
 }
@@ -415,6 +415,7 @@ func TestDecodeRefusesOtherFaults(t *testing.T) {
 func TestARefusedEventKeepsWhatCouldBeRead(t *testing.T) {
 	for sentence, rec := range map[string]*kgo.Record{
 		"binary":                     binary([]byte("x"), "ce_Bad", "1", "ce_subject", "a\x00", "ce_page", "2"),
+		"content-type twice":         binary([]byte("x"), "ce_page", "2", "content-type", structured, "content-type", structured),
 		"structured":                 envelope(`"Bad":1,"subject":"a\u0000","page":2`),
 		"structured and cut":         record([]byte(`{"specversion":"1.0","type":"offerlog.delivery.v1","id":"E-1","source":"/acme-eu/export","page":2,"da`), "content-type", structured),
 		"structured, bad data after": envelope(`"page":2,"data":1,"data_base64":"MQ=="`),

@@ -3,6 +3,7 @@ package delivery
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 	"github.com/cloudevents/sdk-go/v2/types"
@@ -40,6 +41,9 @@ func Encode(e cloudevents.Event, topic string, key []byte) (*kgo.Record, error) 
 		}
 		a.put(name, text)
 	}
+	if media := mediaType(e.DataContentType()); strings.HasPrefix(media, typePrefix) {
+		return nil, fmt.Errorf("encode event %q: content type %s would be read as another mode", e.ID(), media)
+	}
 	fault := a.fault
 	if fault == nil {
 		_, fault = check(a.values)
@@ -63,7 +67,7 @@ func headers(values map[string]string) []kgo.RecordHeader {
 	for _, name := range append(required[:], names...) {
 		key := headerPrefix + name
 		if name == nameContentType {
-			key = typeContentType
+			key = headerContentType
 		}
 		hs = append(hs, kgo.RecordHeader{Key: key, Value: []byte(values[name])})
 	}

@@ -54,6 +54,8 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"a control character":        func(e *cloudevents.Event) { e.SetSubject("a\x00") },
 		"a source too long":          func(e *cloudevents.Event) { e.SetSource("/" + strings.Repeat("x", 1024)) },
 		"recordedtime that is none":  func(e *cloudevents.Event) { e.SetExtension("recordedtime", "yesterday") },
+		"an extension named data":    func(e *cloudevents.Event) { e.SetExtension("data", "x") },
+		"an event as payload":        func(e *cloudevents.Event) { e.SetDataContentType(structured) },
 		"an older specversion":       func(e *cloudevents.Event) { e.SetSpecVersion("0.3") },
 		"an extension of bad texts":  func(e *cloudevents.Event) { e.SetExtension("cursor", "\xff") },
 		"a time that nothing can be": func(e *cloudevents.Event) { e.SetTime(time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC)) },

@@ -32,7 +32,7 @@ type payload struct {
 }
 
 // newEnvelope reads JSON without judging what is inside data: duplicate names and broken text there are the payload's
-// faults, found under the feed's format. The envelope's own are found by readEnvelope: if the last of two ids won in
+// faults, found under the feed's format. The envelope's own are found by decodeStructured: if the last of two ids won in
 // silence, two readers could disagree on which delivery this is.
 func newEnvelope(value []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(value), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -69,71 +69,77 @@ func splitBatch(value []byte) (elements [][]byte, err error) {
 	return elements, finish(dec)
 }
 
+// A member is one name of an envelope with its value, as sent.
+type member struct {
+	name string
+	raw  jsontext.Value
+}
+
 func decodeStructured(value []byte) Item {
 	var (
-		a    attributes
-		body struct{ data, base64 []byte } // raw JSON; nil: unset
+		a             attributes
+		data, encoded jsontext.Value // nil: unset
 	)
-	if err := readEnvelope(trimMark(value), func(name string, raw jsontext.Value) {
+	members, err := readMembers(trimMark(value))
+	if err != nil {
+		a.refuse(invalid("", "", "the value is no JSON object of the CloudEvents format: "+problem(err)))
+	}
+	seen := make(map[string]bool, len(members))
+	for _, m := range members {
 		switch {
-		case raw.Kind() == 'n': // null is unset
-		case name == nameData:
-			body.data = raw
-		case name == "data_base64":
-			body.base64 = raw
+		case seen[m.name]:
+			a.refuse(invalid(detailDuplicate, "", "member "+quote(m.name)+" is there twice"))
+		case m.raw.Kind() == 'n': // null is unset
+		case m.name == nameData:
+			data = m.raw
+		case m.name == nameDataBase64:
+			encoded = m.raw
 		default:
-			text, problem := attributeText(name, raw)
-			if problem != "" && validName(name) {
-				a.refuse(invalid(detailInvalid, name, problem))
-				return
-			}
-			a.put(name, text)
+			a.putJSON(m)
 		}
-	}, a.refuse); err != nil {
-		a.fault = invalid("", "", "the value is no JSON object of the CloudEvents format: "+problem(err))
+		seen[m.name] = true
+	}
+	if data != nil && encoded != nil {
+		a.refuse(invalid(detailAmbiguous, "", "data and data_base64 are both there"))
+	}
+	if a.fault != nil {
 		return a.item(value, payload{})
 	}
-	var p payload
-	var fault *offer.Fault
-	switch {
-	case body.data != nil && body.base64 != nil:
-		fault = invalid(detailAmbiguous, "", "data and data_base64 are both there")
-	case body.data != nil:
-		p, fault = jsonPayload(body.data, a.values[nameContentType])
-	case body.base64 != nil:
-		p, fault = base64Payload(body.base64)
-	}
+	p, fault := payloadOf(data, encoded, a.values[nameContentType])
 	if fault != nil {
 		a.refuse(fault)
 	}
 	return a.item(value, p)
 }
 
-// readEnvelope calls member for each member of the object that value is, and twice instead where a name comes again.
-func readEnvelope(value []byte, member func(name string, raw jsontext.Value), twice func(*offer.Fault)) error {
+// readMembers returns the members of the object that value is, and with an error those before it.
+func readMembers(value []byte) (members []member, err error) {
 	dec := newEnvelope(value)
 	if err := open(dec, '{'); err != nil {
-		return err
+		return nil, err
 	}
-	seen := make([]string, 0, 16)
 	for dec.PeekKind() != '}' {
-		tok, err := dec.ReadToken()
+		name, err := dec.ReadToken()
 		if err != nil {
-			return err
+			return members, err
 		}
-		name := tok.String()
-		raw, err := readRaw(dec, value)
-		if err != nil {
-			return err
+		m := member{name: name.String()} // before the next read, which the token does not outlive
+		if m.raw, err = readRaw(dec, value); err != nil {
+			return members, err
 		}
-		if slices.Contains(seen, name) {
-			twice(invalid(detailDuplicate, "", "member "+quote(name)+" is there twice"))
-			continue
-		}
-		seen = append(seen, name)
-		member(name, raw)
+		members = append(members, m)
 	}
-	return finish(dec)
+	return members, finish(dec)
+}
+
+// putJSON takes one attribute of an envelope.
+func (a *attributes) putJSON(m member) {
+	text, problem := attributeText(m.name, m.raw)
+	if problem != "" && validName(m.name) {
+		a.refuse(invalid(detailInvalid, m.name, problem))
+		return
+	}
+	a.put(m.name, text)
 }
 
 // attributeText returns an attribute's canonical text, or what is wrong with it.
@@ -163,6 +169,17 @@ func attributeText(name string, raw jsontext.Value) (text, problem string) {
 	}
 }
 
+func payloadOf(data, encoded jsontext.Value, contentType string) (payload, *offer.Fault) {
+	switch {
+	case data != nil:
+		return jsonPayload(data, contentType)
+	case encoded != nil:
+		return base64Payload(encoded)
+	default:
+		return payload{}, nil
+	}
+}
+
 // jsonPayload takes data as sent. Only a string under a content type other than JSON stands for its text; a JSON string
 // stays one.
 func jsonPayload(raw jsontext.Value, contentType string) (payload, *offer.Fault) {
@@ -186,23 +203,22 @@ func jsonPayload(raw jsontext.Value, contentType string) (payload, *offer.Fault)
 
 func base64Payload(raw jsontext.Value) (payload, *offer.Fault) {
 	if raw.Kind() != '"' {
-		return payload{}, invalid(detailInvalid, "data_base64", "want a JSON string, have "+raw.Kind().String())
+		return payload{}, invalid(detailInvalid, nameDataBase64, "want a JSON string, have "+raw.Kind().String())
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	if err != nil {
-		return payload{}, invalid(detailInvalid, "data_base64", "the text is no valid Unicode")
+		return payload{}, invalid(detailInvalid, nameDataBase64, "the text is no valid Unicode")
 	}
 	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(data, text)
 	if err != nil {
-		return payload{}, invalid(detailInvalid, "data_base64", err.Error())
+		return payload{}, invalid(detailInvalid, nameDataBase64, err.Error())
 	}
 	return payload{data: data[:n], ok: true}, nil
 }
 
 func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
+	media := mediaType(contentType)
 	return strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
 }
 

@@ -47,15 +47,14 @@ func decode(root any) (Spec, problemList) {
 		problems.merge(found)
 	}
 	fill(root, schema())
-	var spec Spec
 	b, err := json.Marshal(root)
-	if err == nil {
-		err = json.Unmarshal(b, &spec)
-	}
 	if err != nil {
-		// A setting of a kind that does not fit: the schema has said so, and there is nothing more to look at.
-		problems.merge(problemList{{Message: err.Error()}})
-		return Spec{}, problems
+		panic("feed: JSON values that are not JSON: " + err.Error())
+	}
+	var spec Spec
+	// A value of a kind that does not fit is left out; the schema has said so.
+	if err := json.Unmarshal(b, &spec); err != nil && len(problems) == 0 {
+		panic("feed: the embedded schema allows what a Spec cannot hold: " + err.Error())
 	}
 	var found problemList
 	for _, s := range []struct{ setting, text string }{{"connector", spec.Connector}, {"account", spec.Account}} {
@@ -101,7 +100,7 @@ func plain(v any, setting string, problems *problemList) any {
 	case json.Number:
 		if !plainNumber.MatchString(string(v)) {
 			*problems = append(*problems, Problem{Setting: setting,
-				Message: fmt.Sprintf("%s is a number in a spelling that settings do not have; a number wants decimal digits alone, a text quotes: %q", shorten(string(v)), shorten(string(v)))})
+				Message: fmt.Sprintf("%s is neither a plain number nor a text; write a number in decimal digits, a text in quotes: %q", shorten(string(v)), shorten(string(v)))})
 			return nil
 		}
 	case string:
@@ -124,8 +123,7 @@ func explain(root any, e *jsonschema.ValidationError, problems *problemList) {
 		return // fields or program: mapping.Compile says what is missing or too much
 	case *kind.Required:
 		for _, name := range k.Missing {
-			missing := rule.Properties[name]
-			*problems = append(*problems, Problem{Setting: join(setting, name), name: true, Message: fmt.Sprintf("is missing; want %s: %s", title(missing), missing.Description)})
+			*problems = append(*problems, Problem{Setting: join(setting, name), name: true, Message: "is missing; want " + title(rule.Properties[name])})
 		}
 	case *kind.AdditionalProperties:
 		known := slices.Sorted(maps.Keys(rule.Properties))
@@ -142,13 +140,13 @@ func explain(root any, e *jsonschema.ValidationError, problems *problemList) {
 		case nil:
 			put("has no value; want %s", title(rule))
 		case json.Number, bool:
-			hint := ""
+			quotes := ""
 			if slices.Contains(k.Want, "string") {
-				hint = fmt.Sprintf("; as a text it wants quotes: \"%v\"", v)
+				quotes = fmt.Sprintf("; a text needs quotes: \"%v\"", v)
 			}
-			put("%v is a %s; want %s%s", v, k.Got, title(rule), hint)
+			put("%v does not fit; want %s%s", v, title(rule), quotes)
 		default:
-			put("is a %s; want %s", k.Got, title(rule))
+			put("is %s; want %s", kinds[k.Got], title(rule))
 		}
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 	default:
@@ -167,6 +165,9 @@ func explain(root any, e *jsonschema.ValidationError, problems *problemList) {
 		explain(root, cause, problems)
 	}
 }
+
+// kinds are the words of people for those of JSON.
+var kinds = map[string]string{"array": "a list", "object": "a group of settings", "string": "a text"}
 
 // find returns the value at a location and the rule for it; nil where the location leads nowhere.
 func find(v any, rule *jsonschema.Schema, location []string) (any, *jsonschema.Schema) {

@@ -56,17 +56,27 @@ func (e *InvalidError) Error() string {
 
 type problemList []Problem
 
-// merge adds what a later look found at settings that no earlier one had found anything at: one mistake is told once.
+// merge adds what a later look found, but for settings at which, or around which, an earlier one had found something: one
+// mistake is told once.
 func (l *problemList) merge(later problemList) {
 	told := map[string]bool{}
 	for _, p := range *l {
 		told[p.Setting] = true
 	}
 	for _, p := range later {
-		if !told[p.Setting] {
+		if !toldAround(told, p.Setting) {
 			*l = append(*l, p)
 		}
 	}
+}
+
+func toldAround(told map[string]bool, setting string) bool {
+	for ; setting != ""; setting = setting[:max(strings.LastIndexByte(setting, '.'), 0)] {
+		if told[setting] {
+			return true
+		}
+	}
+	return told[""]
 }
 
 // err is an *InvalidError, or nil where there is no problem.

@@ -51,8 +51,23 @@ type Registry struct {
 type route struct{ topic, source string }
 
 // Load reads the whole registry, all tenants, in one statement.
-func Load(ctx context.Context, q Querier) (*Registry, error) {
-	rows, err := q.Query(ctx, loadSQL)
+func Load(ctx context.Context, q Querier) (*Registry, error) { return load(ctx, q, 0) }
+
+// Current returns the registry in force: have, where that is still the one (nil: there is none yet), else what Load reads.
+func Current(ctx context.Context, q Querier, have *Registry) (*Registry, error) {
+	if have == nil {
+		return Load(ctx, q)
+	}
+	r, err := load(ctx, q, have.Version)
+	if err == nil && r == nil {
+		return have, nil
+	}
+	return r, err
+}
+
+// load returns nil where the registry is at the known version.
+func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
+	rows, err := q.Query(ctx, loadSQL, known)
 	if err != nil {
 		return nil, fmt.Errorf("load the feeds: %w", err)
 	}
@@ -85,6 +100,9 @@ func Load(ctx context.Context, q Querier) (*Registry, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load the feeds: %w", err)
+	}
+	if r.Version == 0 {
+		return nil, nil
 	}
 	return r, nil
 }

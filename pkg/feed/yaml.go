@@ -250,7 +250,7 @@ func (d *document) inside(p Problem, at place) (line, column int) {
 	value, _ := find(d.root, schema(), strings.Split(p.Setting, "."))
 	text, _ := value.(string)
 	parts := strings.Split(text, "\n")
-	if p.line > len(parts) {
+	if p.line > len(parts) || at.value.line > len(d.lines) {
 		return at.value.line, at.value.column
 	}
 	part := parts[p.line-1]

@@ -52,11 +52,18 @@ func readFrame(r *bufio.Reader, buf []byte) ([]byte, error) {
 type packer []byte
 
 func (p *packer) int(n int64)         { *p = binary.AppendVarint(*p, n) }
-func (p *packer) bool(b bool)         { p.int(map[bool]int64{true: 1}[b]) }
 func (p *packer) text(s string)       { p.int(int64(len(s))); *p = append(*p, s...) }
 func (p *packer) bytes(b []byte)      { p.int(int64(len(b))); *p = append(*p, b...) }
 func (p *packer) time(t offer.Time)   { p.int(t.Nanos); p.text(t.Text) }
 func (p *packer) dec(d offer.Decimal) { p.text(d.String()) }
+
+func (p *packer) bool(b bool) {
+	if b {
+		p.int(1)
+	} else {
+		p.int(0)
+	}
+}
 
 func (p *packer) texts(list []string) {
 	p.int(int64(len(list)))

@@ -433,5 +433,8 @@ func gtin14(s string) (string, bool) {
 		}
 		sum += d * (3 - 2*(i%2)) // weights 3 1 3 1 ... and 1 for the check digit
 	}
-	return s, sum%10 == 0 && s != strings.Repeat("0", 14)
+	if sum%10 != 0 || s == strings.Repeat("0", 14) {
+		return "", false
+	}
+	return s, true
 }

@@ -115,9 +115,9 @@ func Advance(ctx context.Context, tx pgx.Tx, c Checkpoint) error {
 	return nil
 }
 
-// Positions returns the checkpoints of a generation, by partition.
-func Positions(ctx context.Context, q Querier, generation int) ([]Checkpoint, error) {
-	rows, err := q.Query(ctx, positionsSQL, generation)
+// Positions returns all checkpoints, by generation and partition.
+func Positions(ctx context.Context, q Querier) ([]Checkpoint, error) {
+	rows, err := q.Query(ctx, positionsSQL)
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoints: %w", err)
 	}

@@ -1,4 +1,3 @@
 SELECT p.generation, p.partition, p.topic_id, p.lane, p.next, p.lanes, p.applied
   FROM projection AS p
- WHERE p.generation = $1
- ORDER BY p.partition;
+ ORDER BY p.generation, p.partition;

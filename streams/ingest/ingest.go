@@ -89,7 +89,11 @@ func (s *Stage) Run(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for ctx.Err() == nil {
-		b, err := src.next(ctx)
+		b, err := &batch{}, s.refresh(ctx)
+		if err == nil {
+			src.follow(s.registry.Topics())
+			b, err = src.next(ctx)
+		}
 		if err == nil && len(b.spans) > 0 {
 			fault.Point("ingest.fetched")
 			err = s.take(context.WithoutCancel(ctx), src, b)
@@ -100,6 +104,14 @@ func (s *Stage) Run(ctx context.Context) error {
 		src.release()
 	}
 	return nil
+}
+
+// refresh brings the registry to the one in force.
+func (s *Stage) refresh(ctx context.Context) error {
+	return postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		s.registry, err = feed.Current(ctx, tx, s.registry)
+		return err
+	})
 }
 
 // errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, or a receipt

@@ -25,7 +25,7 @@ import (
 func (s *Stage) read(ctx context.Context, b *batch) error {
 	known := map[receipt.Key]receipt.Receipt{}
 	err := postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-		if s.registry, err = feed.Load(ctx, tx, s.registry); err != nil {
+		if s.registry, err = feed.Current(ctx, tx, s.registry); err != nil {
 			return err
 		}
 		var keys []receipt.Key

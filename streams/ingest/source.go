@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -34,7 +33,6 @@ type source struct {
 	mu        sync.Mutex
 	positions map[string]map[int32]*position // by the topic's name on the cluster: the partitions that are this worker's
 	topics    []string                       // that are consumed, by their own names
-	checked   time.Time                      // when the feeds were last looked at
 }
 
 // A position is a partition of this worker and the next offset it expects to store.
@@ -44,8 +42,8 @@ type position struct {
 	next  int64
 }
 
-// topicsEvery is how often feeds are looked at for new topics.
-const topicsEvery = time.Second
+// pollFor bounds one wait for records: so often an idle worker looks for feeds with new topics.
+const pollFor = time.Second
 
 // open joins the group.
 func (s *Stage) open(ctx context.Context) (*source, error) {
@@ -175,11 +173,8 @@ func (src *source) halt(ctx context.Context, tx pgx.Tx, lanes []lane.Lane, reaso
 
 // next waits for records and returns them as a batch, which may be empty. Until release no partition is taken away.
 func (src *source) next(ctx context.Context) (*batch, error) {
-	pollCtx, cancel := context.WithTimeout(ctx, topicsEvery)
+	pollCtx, cancel := context.WithTimeout(ctx, pollFor)
 	defer cancel()
-	if err := src.followFeeds(ctx); err != nil {
-		return &batch{}, err
-	}
 	fetches := src.client.PollRecords(pollCtx, src.max)
 	b := &batch{lanes: map[int]*position{}}
 	var failed error
@@ -293,25 +288,12 @@ func (src *source) rewind(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// followFeeds adds the topics that feeds have come to list.
-func (src *source) followFeeds(ctx context.Context) error {
-	if src.checked.Add(topicsEvery).After(time.Now()) {
-		return nil
-	}
-	var topics []string
-	err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-		topics, err = feed.Topics(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the feeds' topics: %w", err)
-	}
-	src.checked = time.Now()
+// follow adds the topics that feeds have come to list.
+func (src *source) follow(topics []string) {
 	for _, t := range topics {
 		if !slices.Contains(src.topics, t) {
 			src.topics = append(src.topics, t)
 			src.client.AddConsumeTopics(src.cluster.Topic(t))
 		}
 	}
-	return nil
 }

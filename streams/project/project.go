@@ -17,7 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,9 +54,6 @@ type Stage struct {
 	cfg     Config
 	log     *slog.Logger
 	topic   string // observations, as the cluster names it
-
-	mu   sync.Mutex
-	next map[int32]int64 // by partition: where this worker believes the checkpoint to stand
 }
 
 // New returns a stage that projects into the active generation of the database behind pool.
@@ -72,7 +71,7 @@ func New(pool *pgxpool.Pool, cluster kafka.Cluster, cfg Config, log *slog.Logger
 	if cfg.Committed == nil {
 		cfg.Committed = func() {}
 	}
-	return &Stage{pool: pool, cluster: cluster, cfg: cfg, log: log, topic: cluster.Topic(streams.Observations), next: map[int32]int64{}}
+	return &Stage{pool: pool, cluster: cluster, cfg: cfg, log: log, topic: cluster.Topic(streams.Observations)}
 }
 
 // Run projects until ctx is done; it finishes the batch in hand, then returns nil. It waits while PostgreSQL or Kafka is out
@@ -85,16 +84,16 @@ func (s *Stage) Run(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stage) run(ctx context.Context) error {
-	admin, err := s.cluster.NewClient()
-	if err != nil {
+func (s *Stage) run(ctx context.Context) (err error) {
+	w := worker{Stage: s, next: map[int32]int64{}}
+	if w.admin, err = s.cluster.NewClient(); err != nil {
 		return err
 	}
-	defer admin.Close()
-	if _, err := s.checkpoints(ctx, admin); err != nil {
+	defer w.admin.Close()
+	if _, err := w.checkpoints(ctx); err != nil {
 		return err // said here, where nobody has to join a group to hear it
 	}
-	cl, err := s.cluster.NewClient(
+	w.cl, err = s.cluster.NewClient(
 		kgo.ConsumerGroup(s.cluster.Topic(streams.ProjectGroup)),
 		kgo.ConsumeTopics(s.topic),
 		kgo.ServerSideBalancer(),
@@ -105,17 +104,15 @@ func (s *Stage) run(ctx context.Context) error {
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-			return s.seek(ctx, admin, offsets)
-		}),
+		kgo.AdjustFetchOffsetsFn(w.seek),
 	)
 	if err != nil {
 		return err
 	}
-	defer cl.CloseAllowingRebalance()
+	defer w.cl.CloseAllowingRebalance()
 	for ctx.Err() == nil {
-		err := s.take(ctx, cl, cl.PollRecords(ctx, s.cfg.MaxRecords))
-		cl.AllowRebalance()
+		err := w.take(ctx, w.cl.PollRecords(ctx, s.cfg.MaxRecords))
+		w.cl.AllowRebalance()
 		if err != nil {
 			return err
 		}
@@ -123,48 +120,55 @@ func (s *Stage) run(ctx context.Context) error {
 	return nil
 }
 
+// A worker is one run of a Stage: a member of the group.
+type worker struct {
+	*Stage
+	admin, cl *kgo.Client
+
+	mu   sync.Mutex
+	next map[int32]int64 // by partition: where this worker believes the checkpoint to stand
+}
+
 // take projects what one poll brought, a transaction for each partition.
-func (s *Stage) take(ctx context.Context, cl *kgo.Client, fetches kgo.Fetches) error {
+func (w *worker) take(ctx context.Context, fetches kgo.Fetches) error {
+	records := map[int32][]*kgo.Record{}
+	fetches.EachRecord(func(r *kgo.Record) { records[r.Partition] = append(records[r.Partition], r) })
 	mirror := map[int32]kgo.EpochOffset{}
-	for _, f := range fetches {
-		for _, t := range f.Topics {
-			for _, p := range t.Partitions {
-				moved, err := s.project(context.WithoutCancel(ctx), p)
-				if err := s.respond(ctx, cl, p.Partition, err); err != nil {
-					return err
-				}
-				if moved {
-					mirror[p.Partition] = kgo.EpochOffset{Epoch: -1, Offset: s.expected(p.Partition)}
-				}
-			}
+	for _, p := range slices.Sorted(maps.Keys(records)) {
+		err := w.project(context.WithoutCancel(ctx), p, records[p])
+		if err := w.respond(ctx, p, err); err != nil {
+			return err
 		}
+		mirror[p] = kgo.EpochOffset{Epoch: -1, Offset: w.expected(p)}
 	}
 	if len(mirror) > 0 {
-		cl.CommitOffsets(context.WithoutCancel(ctx), map[string]map[int32]kgo.EpochOffset{s.topic: mirror}, s.mirrored)
+		w.cl.CommitOffsets(context.WithoutCancel(ctx), map[string]map[int32]kgo.EpochOffset{w.topic: mirror}, w.mirrored)
+	}
+	for _, f := range fetches.Errors() {
+		if err := w.hear(ctx, f); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// project projects what a fetch brought of one partition, and reports whether the checkpoint moved.
-func (s *Stage) project(ctx context.Context, p kgo.FetchPartition) (moved bool, err error) {
-	if p.Err != nil {
-		return false, p.Err
-	}
-	b, err := newBatch(p.Partition, s.expected(p.Partition), p.Records)
+// project projects what a poll brought of one partition.
+func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Record) error {
+	b, err := newBatch(partition, w.expected(partition), records)
 	if err != nil || b.from == b.to {
-		return false, err
+		return err
 	}
 	fault.Point("project.fetched")
 	began := time.Now()
-	changed, err := s.store(ctx, b)
+	changed, err := w.store(ctx, b)
 	if err != nil {
-		return false, fmt.Errorf("store offsets %d to %d of %s/%d: %w", b.from, b.to, s.topic, b.partition, err)
+		return fmt.Errorf("store offsets %d to %d of %s/%d: %w", b.from, b.to, w.topic, b.partition, err)
 	}
 	fault.Point("project.after_commit")
-	s.expect(b.partition, b.to)
-	s.cfg.Committed()
-	s.log.Debug("projected", "partition", b.partition, "from", b.from, "to", b.to, "events", len(b.events), "changed", changed, "took", time.Since(began))
-	return true, nil
+	w.expect(b.partition, b.to)
+	w.cfg.Committed()
+	w.log.Debug("projected", "partition", b.partition, "from", b.from, "to", b.to, "events", len(b.events), "changed", changed, "took", time.Since(began))
+	return nil
 }
 
 // store is the transaction that makes a batch true: all of it, with its checkpoint, or none of it.
@@ -185,7 +189,8 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		if err != nil {
 			return err
 		}
-		changes, err := view.Apply(ctx, tx, checkpoint, b.take(&checkpoint))
+		touched := b.take(&checkpoint)
+		changes, err := view.Apply(ctx, tx, checkpoint, touched)
 		if err != nil {
 			return err
 		}
@@ -213,14 +218,14 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 	return changed, err
 }
 
-func (s *Stage) expected(partition int32) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.next[partition]
+func (w *worker) expected(partition int32) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next[partition]
 }
 
-func (s *Stage) expect(partition int32, next int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next[partition] = next
+func (w *worker) expect(partition int32, next int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next[partition] = next
 }

@@ -17,36 +17,46 @@ import (
 	"github.com/offerlog/offerlog/pkg/view"
 )
 
-// respond answers the outcome of a partition's batch, or of its fetch. Whatever failed, the row of the checkpoint knows what
-// was committed, also where the answer to the commit was lost: the batch is dropped and reading goes on from there.
-func (s *Stage) respond(ctx context.Context, cl *kgo.Client, partition int32, err error) error {
-	var session *kgo.ErrGroupSession
+// respond answers the outcome of a batch. Whatever failed, the row of the checkpoint knows what was committed, also where
+// the answer to the commit was lost: the batch is dropped and reading goes on from there.
+func (w *worker) respond(ctx context.Context, partition int32, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, kerr.OffsetOutOfRange):
-		return fmt.Errorf("read %s/%d at the checkpoint, offset %d: %w: records are missing from the log: restore the topic",
-			s.topic, partition, s.expected(partition), err)
 	case errors.Is(err, ErrFenced), errors.Is(err, lane.ErrFenced):
-		s.log.Warn("fenced", "partition", partition, "error", err)
-		return s.resume(ctx, cl, partition)
-	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
-		return nil // of the poll, or of a group session that ended: the client tries again by itself
-	case errors.As(err, &session) && passes(err):
-		s.log.Warn("joining the group failed, trying again", "error", err)
-		return nil
+		w.log.Warn("fenced", "partition", partition, "error", err)
+		return w.resume(ctx, partition)
 	case passes(err):
-		s.log.Warn("out of reach, trying again", "partition", partition, "error", err)
-		return s.resume(ctx, cl, partition)
+		w.log.Warn("out of reach, trying again", "partition", partition, "error", err)
+		return w.resume(ctx, partition)
 	}
 	return err
 }
 
+// hear answers an error that the client reports beside the records. What passes, the client repairs by itself.
+func (w *worker) hear(ctx context.Context, f kgo.FetchError) error {
+	switch {
+	case errors.Is(f.Err, context.Canceled), errors.Is(f.Err, kgo.ErrClientClosed):
+		return nil // of the poll, or of a membership that ended
+	case errors.Is(f.Err, kerr.OffsetOutOfRange):
+		return fmt.Errorf("read %s/%d at the checkpoint, offset %d: %w: the log has lost records: restore the topic", w.topic, f.Partition,
+			w.expected(f.Partition), f.Err)
+	case errors.Is(f.Err, kerr.UnknownTopicID), errors.Is(f.Err, kerr.UnknownTopicOrPartition):
+		if _, err := w.checkpoints(ctx); err != nil {
+			return err // deleted, or made again
+		}
+	case !passes(f.Err):
+		return f.Err
+	}
+	w.log.Warn("reading failed, trying again", "partition", f.Partition, "error", f.Err)
+	return nil
+}
+
 // resume goes on from where the checkpoint of a partition stands.
-func (s *Stage) resume(ctx context.Context, cl *kgo.Client, partition int32) error {
+func (w *worker) resume(ctx context.Context, partition int32) error {
 	var next int64
-	err := s.untilReached(ctx, func() error {
-		return postgres.InTx(ctx, s.pool, postgres.Project, func(tx pgx.Tx) error {
+	err := w.untilReached(ctx, func() error {
+		return postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
 			generation, err := view.Active(ctx, tx)
 			if err != nil {
 				return err
@@ -60,14 +70,14 @@ func (s *Stage) resume(ctx context.Context, cl *kgo.Client, partition int32) err
 	if err != nil {
 		return err
 	}
-	s.expect(partition, next)
-	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.topic: {partition: {Epoch: -1, Offset: next}}})
-	s.cfg.Committed() // the batch whose answer was lost may be there
+	w.expect(partition, next)
+	w.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{w.topic: {partition: {Epoch: -1, Offset: next}}})
+	w.cfg.Committed() // the batch whose answer was lost may be there
 	return nil
 }
 
 // untilReached does f again while PostgreSQL or Kafka is out of reach.
-func (s *Stage) untilReached(ctx context.Context, f func() error) error {
+func (w *worker) untilReached(ctx context.Context, f func() error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -77,7 +87,7 @@ func (s *Stage) untilReached(ctx context.Context, f func() error) error {
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, d time.Duration) {
-		s.log.Warn("out of reach, trying again", "after", d, "error", err)
+		w.log.Warn("out of reach, trying again", "after", d, "error", err)
 	}))
 	return err
 }
@@ -88,7 +98,7 @@ func passes(err error) bool {
 }
 
 // mirrored hears what became of a mirror of offsets. A mirror that failed is made good by the next one.
-func (s *Stage) mirrored(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+func (w *worker) mirrored(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 	if resp != nil {
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
@@ -97,6 +107,6 @@ func (s *Stage) mirrored(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.
 		}
 	}
 	if err != nil {
-		s.log.Debug("mirroring offsets to the group failed", "error", err)
+		w.log.Debug("mirroring offsets to the group failed", "error", err)
 	}
 }

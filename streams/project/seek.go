@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,36 +21,40 @@ import (
 var ErrPartitions = errors.New("the number of partitions has changed")
 
 // seek answers where to read the partitions that the group has just given: at their checkpoints, whatever the group says.
-func (s *Stage) seek(ctx context.Context, admin *kgo.Client, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	checkpoints, err := s.checkpoints(ctx, admin)
+func (w *worker) seek(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	checkpoints, err := w.checkpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for p := range offsets[s.topic] {
+	for p := range offsets[w.topic] {
 		if int(p) >= len(checkpoints) {
-			return nil, fmt.Errorf("%w: %s has partition %d now", ErrPartitions, s.topic, p)
+			return nil, fmt.Errorf("%w: %s has partition %d now", ErrPartitions, w.topic, p)
 		}
-		s.expect(p, checkpoints[p].Next)
-		offsets[s.topic][p] = kgo.NewOffset().At(checkpoints[p].Next)
+		w.expect(p, checkpoints[p].Next)
+		offsets[w.topic][p] = kgo.NewOffset().At(checkpoints[p].Next)
 	}
 	return offsets, nil
 }
 
 // checkpoints returns those of the active generation, by partition, once it is sure that the topic is the one that they
 // count in. The first time, it makes them: at the start of the log, with a lane for what each partition publishes.
-func (s *Stage) checkpoints(ctx context.Context, admin *kgo.Client) (list []view.Checkpoint, err error) {
-	err = s.untilReached(ctx, func() error {
-		topic, err := kafka.Describe(ctx, admin, s.topic, false)
+func (w *worker) checkpoints(ctx context.Context) (list []view.Checkpoint, err error) {
+	err = w.untilReached(ctx, func() error {
+		topic, err := kafka.Describe(ctx, w.admin, w.topic, false)
 		if err != nil {
 			return err
 		}
-		return postgres.InTx(ctx, s.pool, postgres.Project, func(tx pgx.Tx) error {
+		return postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
 			generation, err := view.Active(ctx, tx)
 			if err != nil {
 				return err
 			}
-			if list, err = view.Positions(ctx, tx, generation); err != nil || len(list) > 0 {
-				return errors.Join(err, check(s.topic, topic, list))
+			if list, err = view.Positions(ctx, tx); err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(c view.Checkpoint) bool { return c.Generation != generation })
+			if len(list) > 0 {
+				return check(w.topic, topic, list)
 			}
 			lanes, err := lane.Register(ctx, tx, lane.Projector, streams.Observations, topic.ID, topic.Starts)
 			if err != nil {

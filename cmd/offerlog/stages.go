@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/streams/ingest"
+	"github.com/offerlog/offerlog/streams/project"
+	"github.com/offerlog/offerlog/streams/relay"
+)
+
+// makeStages joins what roles ask for. Stages meet in topics and tables only; in one process a commit also wakes the relay,
+// which then need not wait for its next look.
+func (in *installation) makeStages(roles []string) error {
+	var (
+		log     = in.app.log()
+		cluster = in.app.settings.Cluster()
+		observe = &collector{kafka: in.kafka, cluster: cluster, pool: in.pool, log: log}
+		folder  string
+		wake    func()
+	)
+	if slices.Contains(roles, roleRelay) {
+		r := relay.New(in.pool, cluster, relay.Config{}, log)
+		in.stages = append(in.stages, r)
+		wake = r.Wake
+	}
+	if slices.Contains(roles, roleIngest) {
+		arch, files, err := in.app.openArchive(in.pool)
+		if err != nil {
+			return err
+		}
+		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
+		mapper := mapping.NewChild(mapping.Config{})
+		in.undo = append(in.undo, func() { _ = mapper.Close() })
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Committed: wake}, log)
+		in.stages = append(in.stages, i)
+		observe.ingest, folder = i.Stats, in.app.settings.Archive
+	}
+	if slices.Contains(roles, roleProject) {
+		in.stages = append(in.stages, project.New(in.pool, cluster, project.Config{Committed: wake}, log))
+	}
+	if slices.Contains(roles, roleServe) {
+		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, folder, observe.registry()})
+	}
+	return nil
+}

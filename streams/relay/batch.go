@@ -1,0 +1,187 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/outbox"
+	"github.com/offerlog/offerlog/streams"
+)
+
+const (
+	chunkEvents = 1000     // read at once
+	batchBytes  = 16 << 20 // of event bodies, from which on a batch is full
+)
+
+// A batch is what one transaction publishes.
+type batch struct {
+	records []*kgo.Record
+	last    int64 // the number of its last event; the cursor itself where there is none
+	bytes   int
+	offers  bool // it carries changes of offers
+}
+
+// read takes the next events of the lane: as many as there are, up to a full batch.
+func (s *session) read(ctx context.Context) (batch, error) {
+	var b batch
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		b = batch{last: s.cursor}
+		for b.last-s.cursor < int64(s.cfg.MaxEvents) && b.bytes < batchBytes {
+			limit := min(chunkEvents, int64(s.cfg.MaxEvents)-(b.last-s.cursor))
+			rows, err := outbox.Read(ctx, tx, s.lease.Lane, b.last, int(limit))
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return nil
+			}
+			if err := s.add(ctx, tx, &b, rows, b.last+limit); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return b, err
+}
+
+// add puts the events of rows into the batch, those up to number upTo.
+func (s *session) add(ctx context.Context, tx pgx.Tx, b *batch, rows []outbox.Row, upTo int64) error {
+	for i := 0; i < len(rows) && b.last < upTo; {
+		if e := rows[i].Event; e != nil {
+			if err := s.addEvent(ctx, b, e); err != nil {
+				return err
+			}
+			i++
+			continue
+		}
+		// Neighbours in one query: they are many where batches of ingest are small.
+		last := rows[i].Last
+		for i++; i < len(rows) && rows[i].Event == nil; i++ {
+			last = rows[i].Last
+		}
+		if err := s.addHistory(ctx, tx, b, min(last, upTo)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addHistory puts the observations and sightings up to number last into the batch.
+func (s *session) addHistory(ctx context.Context, tx pgx.Tx, b *batch, last int64) error {
+	events, err := history.ReadLane(ctx, tx, s.lease.Lane, b.last, last)
+	if err != nil {
+		return err
+	}
+	for i := range events {
+		e := &events[i]
+		claim, kind := &e.Claim, streams.ObservationRecorded
+		if e.Sighting != nil {
+			claim, kind = e.Sighting, streams.ObservationSighted
+		}
+		if claim.Seq != b.last+1 {
+			break
+		}
+		body, err := e.Body()
+		if err != nil {
+			return fmt.Errorf("write event %d of lane %d: %w", claim.Seq, s.lease.Lane, err)
+		}
+		err = s.put(ctx, b, envelope{id: e.ID(), kind: kind, at: claim.RecordedAt, tenant: e.Key.Tenant, subject: e.Key.Record, seq: claim.Seq,
+			topic: streams.Observations, key: e.Key.String(), body: body})
+		if err != nil {
+			return err
+		}
+	}
+	if b.last != last {
+		return fmt.Errorf("read events up to %d of lane %d: history has no number %d: %w", last, s.lease.Lane, b.last+1, outbox.ErrGap)
+	}
+	return nil
+}
+
+// addEvent puts an event that the outbox holds whole into the batch.
+func (s *session) addEvent(ctx context.Context, b *batch, e *outbox.Event) error {
+	var body struct {
+		Tenant string `json:"tenant"` // every body names it
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return fmt.Errorf("read event %d of lane %d: %w", e.Seq, e.Lane, err)
+	}
+	b.offers = b.offers || e.Topic == streams.CurrentOffers
+	return s.put(ctx, b, envelope{id: e.ID, kind: e.Type, at: e.RecordedAt, tenant: body.Tenant, seq: e.Seq, topic: e.Topic, key: e.Key, body: e.Body})
+}
+
+// An envelope is an event with what its record needs.
+type envelope struct {
+	id              uuid.UUID
+	kind            string
+	at              time.Time
+	tenant, subject string
+	seq             int64
+	topic, key      string // without the installation's prefix; no key: for every partition
+	body            []byte
+}
+
+// put adds the event's record, or one for each partition.
+func (s *session) put(ctx context.Context, b *batch, e envelope) error {
+	topic := s.cluster.Topic(e.topic)
+	n, err := s.partitionsOf(ctx, topic)
+	if err != nil {
+		return err
+	}
+	headers := e.headers(s.lease.Lane)
+	if e.key != "" {
+		b.records = append(b.records, &kgo.Record{Topic: topic, Partition: kafka.PartitionOf(e.key, n), Key: []byte(e.key), Value: e.body, Headers: headers})
+	} else {
+		for p := range int32(n) { //nolint:gosec // a number of partitions, which Kafka counts in 32 bits
+			b.records = append(b.records, &kgo.Record{Topic: topic, Partition: p, Value: e.body, Headers: headers})
+		}
+	}
+	b.last = e.seq
+	b.bytes += len(e.body)
+	return nil
+}
+
+func (s *session) partitionsOf(ctx context.Context, topic string) (int, error) {
+	if n, ok := s.partitions[topic]; ok {
+		return n, nil
+	}
+	t, err := kafka.Describe(ctx, s.client, topic, false)
+	if err != nil {
+		return 0, err
+	}
+	s.partitions[topic] = len(t.Starts)
+	return len(t.Starts), nil
+}
+
+// headers are the attributes of a CloudEvent in binary mode. They are written by hand because every one of them is ours and
+// valid: the general way, through an event that is validated twice, costs more than all the rest of a record.
+func (e *envelope) headers(lane int) []kgo.RecordHeader {
+	hs := make([]kgo.RecordHeader, 0, 11)
+	put := func(name, value string) { hs = append(hs, kgo.RecordHeader{Key: name, Value: []byte(value)}) }
+	put("ce_specversion", "1.0")
+	put("ce_id", e.id.String())
+	put("ce_source", streams.EventSource)
+	put("ce_type", e.kind)
+	put("ce_time", e.at.UTC().Format(time.RFC3339Nano))
+	put("content-type", "application/json")
+	put("ce_"+streams.ExtLane, strconv.Itoa(lane))
+	put("ce_"+streams.ExtLaneSeq, strconv.FormatInt(e.seq, 10))
+	if e.key != "" {
+		put("ce_partitionkey", e.key)
+	}
+	if e.subject != "" {
+		put("ce_subject", e.subject)
+	}
+	if e.tenant != "" {
+		put("ce_"+streams.ExtTenant, e.tenant)
+	}
+	return hs
+}
