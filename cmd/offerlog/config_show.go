@@ -30,6 +30,7 @@ type shownSetting struct {
 }
 
 func (a *app) showSettings(origin bool) error {
+	a.findDev()
 	s := a.settings
 	values := map[string]string{
 		"kafka":            strings.Join(s.Kafka, ","),

@@ -270,9 +270,10 @@ func (a *app) introduce(i devInstance, version string, took time.Duration) error
 	if err != nil {
 		return fmt.Errorf("start dev: %w", err)
 	}
-	_, err = fmt.Fprintf(a.stdout, "ready    kafka %s · postgres %s (%s) · archive %s · http://%s   (%.1f s)\n"+
+	version, _, _ = strings.Cut(version, " ") // the rest is the packager's
+	_, err = fmt.Fprintf(a.stdout, "ready    kafka %s · postgres %s %s · archive %s · http://%s   (%.1f s)\n"+
 		"try      offerlog status      offerlog offers      offerlog quarantine list\n",
-		i.Kafka, database.Host, version, i.Archive, i.HTTP, took.Seconds())
+		i.Kafka, version, database.Host, i.Archive, i.HTTP, took.Seconds())
 	return err
 }
 

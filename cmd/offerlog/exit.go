@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -61,6 +64,8 @@ func explain(err error) *exitError {
 		e.exit, e.code = exitConflict, "fewer_partitions"
 	case errors.Is(err, postgres.ErrSchema):
 		e.exit, e.code = exitConflict, "schema_version"
+	case refused(err):
+		e.code, e.hint = "postgres_refused", "check user, password and database in --postgres"
 	case postgres.OutOfReach(err):
 		e.code, e.hint = "postgres_unreachable", "check that PostgreSQL runs and that --postgres names it"
 	}
@@ -68,6 +73,12 @@ func explain(err error) *exitError {
 		e.hint, e.err = m[2], errors.New(m[1])
 	}
 	return &e
+}
+
+// refused reports a PostgreSQL that answers and does not let this login into this database.
+func refused(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000")
 }
 
 // report prints an error for people, or with asJSON for programs.

@@ -32,12 +32,21 @@ func (a *app) migrateCommand() *cobra.Command {
 			Example: "  offerlog migrate status --postgres postgres://postgres@localhost/offerlog\n  offerlog migrate status --json",
 			Args:    noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
+				a.findDev()
 				if err := a.needPostgres(); err != nil {
 					return err
 				}
-				steps, err := postgres.Migrations(cmd.Context(), a.settings.Postgres)
+				pool, err := postgres.Open(cmd.Context(), a.settings.Postgres, 1)
 				if err != nil {
 					return err
+				}
+				defer pool.Close()
+				steps, unknown, err := migrations(cmd.Context(), pool)
+				if err != nil {
+					return err
+				}
+				for _, version := range unknown {
+					steps = append(steps, postgres.Migration{Version: version, Name: "of a newer offerlog", Applied: true})
 				}
 				return a.showMigrations(steps)
 			},

@@ -61,7 +61,7 @@ func (a *app) openPostgres(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := postgres.CheckSchema(ctx, a.settings.Postgres); err != nil {
+	if err := checkSchema(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}

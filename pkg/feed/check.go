@@ -54,7 +54,7 @@ func decode(root any) (Spec, problemList) {
 	var spec Spec
 	// A value of a kind that does not fit is left out; the schema has said so.
 	if err := json.Unmarshal(b, &spec); err != nil && len(problems) == 0 {
-		panic("feed: the embedded schema allows what a Spec cannot hold: " + err.Error())
+		problems = problemList{{Message: err.Error()}}
 	}
 	var found problemList
 	for _, s := range []struct{ setting, text string }{{"connector", spec.Connector}, {"account", spec.Account}} {

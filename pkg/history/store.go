@@ -52,16 +52,16 @@ func Look(ctx context.Context, tx pgx.Tx, rows []*Observation) ([]Standing, erro
 	var (
 		nos       = make([]int, n)
 		tenants   = make([]string, n)
-		offers    = make([]uuid.UUID, n)
+		offers    = make([][16]byte, n)
 		strongs   = make([]bool, n)
 		ords      = make([]int64, n)
-		ids       = make([]uuid.UUID, n)
+		ids       = make([][16]byte, n)
 		revisions = make([]string, n)
 		contents  = make([][]byte, n)
 	)
 	for i, o := range rows {
-		nos[i], tenants[i], offers[i], strongs[i], ords[i] = i, o.Key.Tenant, uuid.UUID(o.Offer), o.Rank.Strong, o.Rank.Order
-		ids[i], revisions[i], contents[i] = uuid.UUID(o.ID()), o.RevisionKey, o.Rank.Content[:]
+		nos[i], tenants[i], offers[i], strongs[i], ords[i] = i, o.Key.Tenant, [16]byte(o.Offer), o.Rank.Strong, o.Rank.Order
+		ids[i], revisions[i], contents[i] = [16]byte(o.ID()), o.RevisionKey, o.Rank.Content[:]
 	}
 	found, err := tx.Query(ctx, lookSQL, nos, tenants, offers, strongs, ords, ids, revisions, contents)
 	if err != nil {
@@ -105,7 +105,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		tenants, feeds, accounts, records, revisions, observedAt     = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		mpn, manufacturer, itemRevision, packaging, condition, gtin  = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		quantity, unit, per, price, currency, breaks, moq, leadTimes = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
-		offers, ids, deliveries                                      = make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+		offers, ids, deliveries                                      = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		strong, weak, deleted                                        = make([]bool, n), make([]bool, n), make([]bool, n)
 		ord, seq, observedNS, retrievedNS                            = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		lanes, rows, mappings                                        = make([]int, n), make([]int, n), make([]int, n)
@@ -114,8 +114,8 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 	)
 	for i, o := range obs {
 		c := &o.Content
-		tenants[i], offers[i], strong[i], ord[i], ids[i] = o.Key.Tenant, uuid.UUID(o.Offer), o.Rank.Strong, o.Rank.Order, uuid.UUID(o.ID())
-		lanes[i], seq[i], deliveries[i], rows[i] = o.Lane, o.Seq, uuid.UUID(o.Delivery), o.Row
+		tenants[i], offers[i], strong[i], ord[i], ids[i] = o.Key.Tenant, [16]byte(o.Offer), o.Rank.Strong, o.Rank.Order, [16]byte(o.ID())
+		lanes[i], seq[i], deliveries[i], rows[i] = o.Lane, o.Seq, [16]byte(o.Delivery), o.Row
 		feeds[i], accounts[i], records[i], revisions[i] = o.Feed, o.Key.Account, o.Key.Record, o.RevisionKey
 		mappings[i], weak[i] = o.MappingVersion, o.WeakIdentity
 		observedNS[i], observedAt[i], retrievedNS[i], recorded[i] = o.ObservedAt.Nanos, o.ObservedAt.Text, o.RetrievedAt.UnixNano(), o.RecordedAt
@@ -162,14 +162,14 @@ func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
 		lanes, rows                    = make([]int, n), make([]int, n)
 		seq, ord, observed, retrieved  = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		tenants, observedAt            = texts(n), texts(n)
-		offers, observations, delivery = make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
+		offers, observations, delivery = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		strong, weak                   = make([]bool, n), make([]bool, n)
 		recorded                       = make([]time.Time, n)
 	)
 	for i, s := range sightings {
-		lanes[i], seq[i], tenants[i], offers[i] = s.Lane, s.Seq, s.Of.Key.Tenant, uuid.UUID(s.Of.Offer)
-		strong[i], ord[i], observations[i] = s.Of.Rank.Strong, s.Of.Rank.Order, uuid.UUID(s.Of.ID())
-		delivery[i], rows[i], weak[i] = uuid.UUID(s.Delivery), s.Row, s.WeakIdentity
+		lanes[i], seq[i], tenants[i], offers[i] = s.Lane, s.Seq, s.Of.Key.Tenant, [16]byte(s.Of.Offer)
+		strong[i], ord[i], observations[i] = s.Of.Rank.Strong, s.Of.Rank.Order, [16]byte(s.Of.ID())
+		delivery[i], rows[i], weak[i] = [16]byte(s.Delivery), s.Row, s.WeakIdentity
 		observed[i], observedAt[i], retrieved[i], recorded[i] = s.ObservedAt.Nanos, s.ObservedAt.Text, s.RetrievedAt.UnixNano(), s.RecordedAt
 	}
 	_, err := tx.Exec(ctx, sightSQL, lanes, seq, tenants, offers, strong, ord, observations, delivery, rows, weak, observed,

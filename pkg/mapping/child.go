@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,10 +121,9 @@ func share(reqs []Request, n int) (parts []span) {
 	from, size := 0, 0
 	for i := range reqs {
 		size += len(reqs[i].Payload) + overhead
-		if runs := n - len(parts); runs == 1 || size < left/runs && i+1 < len(reqs) {
-			if i+1 < len(reqs) {
-				continue
-			}
+		last, runs := i+1 == len(reqs), n-len(parts)
+		if !last && (runs == 1 || size < left/runs) {
+			continue
 		}
 		parts = append(parts, span{from, i + 1})
 		left -= size
@@ -175,6 +175,7 @@ func (c *Child) part(ctx context.Context, p *process, specs map[offer.Digest]Spe
 // A process is one mapper process, used by one goroutine at a time.
 type process struct {
 	cmd     *exec.Cmd
+	words   *lastWords
 	in      io.WriteCloser
 	out     *bufio.Reader
 	timeout time.Duration
@@ -193,9 +194,11 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a mapper process: %w", err)
 	}
-	cmd := exec.Command(path, childArgument, strconv.FormatUint(cfg.AddressSpace, 10)) //nolint:gosec // our own binary
-	cmd.Env = []string{}                                                               // a mapping has no environment to read
-	cmd.Stderr = os.Stderr
+	// The process outlives the batch that starts it.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, childArgument, strconv.FormatUint(cfg.AddressSpace, 10))
+	cmd.Env = []string{} // a mapping has no environment to read
+	last := &lastWords{}
+	cmd.Stderr = last
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start a mapper process: %w", err)
@@ -207,7 +210,7 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a mapper process: %w", err)
 	}
-	p := &process{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10), timeout: cfg.Timeout, knows: map[offer.Digest]bool{}}
+	p := &process{cmd: cmd, words: last, in: in, out: bufio.NewReaderSize(out, 64<<10), timeout: cfg.Timeout, knows: map[offer.Digest]bool{}}
 	timer, release := time.AfterFunc(startTimeout, p.signal), context.AfterFunc(ctx, p.signal)
 	hello, err := readFrame(p.out, nil)
 	timer.Stop()
@@ -216,7 +219,7 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("start a mapper process: %s %s did not answer: main and TestMain must call mapping.ServeIfChild first", path, childArgument)
+		return nil, fmt.Errorf("start a mapper process: %s %s did not answer%s: main and TestMain must call mapping.ServeIfChild first", path, childArgument, last)
 	}
 	return p, nil
 }
@@ -251,13 +254,13 @@ func (p *process) run(ctx context.Context, specs map[offer.Digest]Spec, reqs []R
 			if late.Load() {
 				return done, errLate
 			}
-			return done, errors.New("the mapper process ended")
+			p.kill() // and wait for its last words
+			return done, fmt.Errorf("the mapper process ended%s", p.words)
 		}
-		answer, rest := buf[0], buf[1:]
-		if answer == answerRefused {
-			return done, &refusedError{string(rest)}
+		if len(buf) > 0 && buf[0] == answerRefused {
+			return done, &refusedError{string(buf[1:])}
 		}
-		if results[done], err = unpackResult(rest); err != nil {
+		if results[done], err = unpackResult(buf); err != nil {
 			return done, err
 		}
 		done++
@@ -275,7 +278,7 @@ func (p *process) write(specs map[offer.Digest]Spec, reqs []Request) error {
 		if !p.knows[r.Spec] {
 			s, ok := specs[r.Spec]
 			if !ok {
-				p.in.Close()
+				_ = p.in.Close() // so that the process ends, and reading its answers does
 				return &refusedError{fmt.Sprintf("no spec has the digest %v", r.Spec)}
 			}
 			spec, p.knows[r.Spec] = &s, true
@@ -296,6 +299,34 @@ func (p *process) signal() { _ = p.cmd.Process.Kill() }
 func (p *process) kill() {
 	p.signal()
 	_ = p.cmd.Wait() // its end is what was asked for
+}
+
+// lastWords keeps the first line that a process says of its end. The stacks after it are of no use to anybody but us, and
+// a log must not hold them.
+type lastWords struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lastWords) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.text) < 512 {
+		l.text = append(l.text, b...)
+	}
+	return len(b), nil
+}
+
+// String is ": line" or nothing.
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(string(l.text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "offerlog mapper: ") {
+			return ": " + line
+		}
+	}
+	return ""
 }
 
 // stop lets the process end by itself.

@@ -21,7 +21,7 @@ import (
 // endless never ends on a row that says so; hungry takes memory without end.
 var (
 	endless = Spec{Order: OrderObservedAt, Program: `if .endless then last(repeat(1)) else {source_record: .sku, item: {mpn: .sku}} end`}
-	hungry  = Spec{Order: OrderObservedAt, Program: `if .hungry then [range(1000000000) | tostring] else {source_record: .sku, item: {mpn: .sku}} end`}
+	hungry  = Spec{Order: OrderObservedAt, Program: `if .hungry then reduce range(40) as $i ("hungry"; . + .) else {source_record: .sku, item: {mpn: .sku}} end`}
 )
 
 func newChild(t testing.TB, cfg Config) *Child {
@@ -103,17 +103,31 @@ func TestChildOutlivesAMappingThatNeverEnds(t *testing.T) {
 }
 
 func TestChildOutlivesAMappingThatTakesAllMemory(t *testing.T) {
-	limit := uint64(1 << 30)
 	if err := canLimitMemory(); err != nil {
 		t.Skip(err)
 	}
-	c := newChild(t, Config{Processes: 1, AddressSpace: limit})
+	c := newChild(t, Config{Processes: 1})
 	specs, reqs := deliveries(hungry, 5, `{"hungry":true}`, 2)
 	results, err := c.Map(t.Context(), specs, reqs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, results, 2)
+	if fault := results[2].Fault; !strings.Contains(fault.Message, "memory") {
+		t.Errorf("got %v, want it to say that memory ran out", fault)
+	}
+}
+
+func TestChildReadsTheLargestPayload(t *testing.T) {
+	c := newChild(t, Config{Processes: 1})
+	payload := acmePage(70_000)
+	if len(payload) < defaultMaxBytes*9/10 || len(payload) > defaultMaxBytes {
+		t.Fatalf("%d bytes", len(payload))
+	}
+	results, err := c.Map(t.Context(), map[offer.Digest]Spec{acme.Digest(): acme}, []Request{{Spec: acme.Digest(), HasData: true, Payload: payload}})
+	if err != nil || results[0].Fault != nil || len(results[0].Rows) != 70_000 {
+		t.Errorf("got %v, %v, %d rows", err, results[0].Fault, len(results[0].Rows))
+	}
 }
 
 func TestChildOutlivesItsProcesses(t *testing.T) {

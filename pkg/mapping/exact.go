@@ -84,7 +84,7 @@ func quotient(x, y, places *apd.Decimal) (*apd.Decimal, error) {
 	if r.Lsh(r, 1).Cmp(den) >= 0 {
 		q.Add(q, big.NewInt(1))
 	}
-	d := apd.NewWithBigInt(new(apd.BigInt).SetMathBigInt(q), int32(-n)) //nolint:gosec // 0 to MaxScale
+	d := apd.NewWithBigInt(new(apd.BigInt).SetMathBigInt(q), int32(-n))
 	d.Negative = x.Negative != y.Negative
 	return d, nil
 }

@@ -181,8 +181,14 @@ func unpackRequest(b []byte) (r Request, spec *Spec, err error) {
 	return r, spec, u.err
 }
 
+// First byte of an answer: a result follows, or the text of why the process cannot read under the Spec.
+const (
+	answerResult = iota
+	answerRefused
+)
+
 func packResult(b []byte, res *Result) []byte {
-	p := packer(b)
+	p := packer(append(b, answerResult))
 	p.bool(res.Fault != nil)
 	if res.Fault != nil {
 		p.fault(res.Fault)
@@ -239,7 +245,10 @@ func (p *packer) row(r *offer.Row) {
 }
 
 func unpackResult(b []byte) (res Result, err error) {
-	u := unpacker{b: b}
+	if len(b) == 0 || b[0] != answerResult {
+		return res, errFrame
+	}
+	u := unpacker{b: b[1:]}
 	if u.bool() {
 		fault := u.fault()
 		res.Fault = &fault

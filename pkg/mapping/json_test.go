@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -102,9 +103,9 @@ func TestCharsets(t *testing.T) {
 		var b []byte
 		for _, u := range utf16.Encode([]rune(s)) {
 			if little {
-				b = append(b, byte(u), byte(u>>8))
+				b = binary.LittleEndian.AppendUint16(b, u)
 			} else {
-				b = append(b, byte(u>>8), byte(u))
+				b = binary.BigEndian.AppendUint16(b, u)
 			}
 		}
 		return b
@@ -256,7 +257,7 @@ func TestS_000_24_ARetryMayDifferInWhatIsNotItsContent(t *testing.T) {
 		Payload: []byte(`{"sku":"A-1","price":10.50}`), HasData: true, ContentType: "application/json", EventTime: noon,
 		Attributes: map[string]string{"id": "E-1", "sequence": "4", "time": "2025-03-01T10:00:00Z", "recordedtime": "2025-03-01T10:00:01Z", "traceparent": "00-aa-bb-01", "partitionkey": "a"},
 	}
-	print := func(change func(*Request)) offer.Fingerprint {
+	fingerprint := func(change func(*Request)) offer.Fingerprint {
 		r := first
 		r.Attributes = map[string]string{}
 		for name, v := range first.Attributes {
@@ -269,7 +270,7 @@ func TestS_000_24_ARetryMayDifferInWhatIsNotItsContent(t *testing.T) {
 		}
 		return res.Fingerprint
 	}
-	want := print(func(*Request) {})
+	want := fingerprint(func(*Request) {})
 	for name, change := range map[string]func(*Request){
 		"recordedtime":     func(r *Request) { r.Attributes["recordedtime"] = "2025-03-02T10:00:01Z" },
 		"time":             func(r *Request) { r.Attributes["time"] = "2025-03-02T10:00:01Z"; r.EventTime = offer.Time{} },
@@ -279,7 +280,7 @@ func TestS_000_24_ARetryMayDifferInWhatIsNotItsContent(t *testing.T) {
 		"spelling":         func(r *Request) { r.Payload = []byte("{ \"price\" : 1.05e1,\n\"\\u0073ku\":\"A-1\"}") },
 		"canonicalization": func(r *Request) { r.Canonicalization = "json/1+sequence" },
 	} {
-		if got := print(change); got != want {
+		if got := fingerprint(change); got != want {
 			t.Errorf("another %s: got %v, want %v", name, got, want)
 		}
 	}
@@ -291,7 +292,7 @@ func TestS_000_24_ARetryMayDifferInWhatIsNotItsContent(t *testing.T) {
 		"no data":               func(r *Request) { r.HasData = false },
 		"no bytes":              func(r *Request) { r.Payload = nil },
 	} {
-		if got := print(change); got.Digest == want.Digest {
+		if got := fingerprint(change); got.Digest == want.Digest {
 			t.Errorf("%s: the fingerprint stays", name)
 		}
 	}
@@ -315,13 +316,13 @@ func TestAFingerprintCanBeComputedUnderAnEarlierMapping(t *testing.T) {
 func TestRowsCompareAsAMultiset(t *testing.T) {
 	s := plain
 	s.Fingerprint = FingerprintRows
-	print := func(payload string) offer.Fingerprint { return mapText(t, s, payload).Fingerprint }
-	want := print(`[{"a":1},{"a":2},{"a":2}]`)
-	if got := print(`[{"a":2},{"a":1.0}, {"a":2}]`); got != want {
+	fingerprint := func(payload string) offer.Fingerprint { return mapText(t, s, payload).Fingerprint }
+	want := fingerprint(`[{"a":1},{"a":2},{"a":2}]`)
+	if got := fingerprint(`[{"a":2},{"a":1.0}, {"a":2}]`); got != want {
 		t.Errorf("another order: got %v, want %v", got, want)
 	}
 	for _, other := range []string{`[{"a":1},{"a":2}]`, `[{"a":1},{"a":1},{"a":2}]`, `[{"a":1},{"a":2},{"a":3}]`} {
-		if print(other) == want {
+		if fingerprint(other) == want {
 			t.Errorf("%s: the fingerprint stays", other)
 		}
 	}

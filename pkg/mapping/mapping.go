@@ -21,7 +21,8 @@
 //	ddiv(x; y)         x / y, an error where the quotient does not end; ddiv(x; y; places) rounds it
 //	dround(x; places)  x with so many digits after the point, halves away from zero
 //
-// An absent argument (null or a null token) gives null. Constants are written as texts: dmul(.price; "1.19").
+// An absent argument (null or a null token) gives null. Constants are written as texts: dmul(.price; "1.19"),
+// dec(.price) > dec("0.5").
 // Comparisons (== < sort min) of jq look at no more than the 17 digits of a double; they choose, but never change, a
 // number.
 //
@@ -73,18 +74,17 @@ type Result struct {
 
 // Map reads one delivery. Its error is ctx's; whatever is wrong with the delivery is in the Result.
 func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
-	res := Result{}
 	doc, fault := p.decode(r)
 	var rows []any
 	if fault == nil {
-		if rows, fault = p.split(ctx, doc, r.HasData); ctx.Err() != nil {
-			return res, ctx.Err()
-		}
+		rows, fault = p.split(ctx, doc, r.HasData)
 	}
-	res.Fingerprint = p.fingerprint(r, doc, rows, fault)
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	res := Result{Fault: fault, Fingerprint: p.fingerprint(r, doc, rows, fault)}
 	if fault != nil {
-		res.Fault = fault
-		return res, nil
+		return res, nil //nolint:nilerr // a fault is the delivery's
 	}
 	res.RowCount = len(rows)
 	res.Rows = make([]offer.Row, 0, len(rows))
@@ -92,8 +92,8 @@ func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
 	place := lineCounter{text: doc.text}
 	for i, row := range rows {
 		obs, fault := p.observe(ctx, row, ce)
-		if ctx.Err() != nil {
-			return res, ctx.Err()
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
 		}
 		var out offer.Row
 		if fault == nil {

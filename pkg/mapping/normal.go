@@ -383,11 +383,13 @@ func (c *clock) parse(text string) (offer.Time, error) {
 		if len(rest) < part.width {
 			return bad("is not as the feed's time.layout says")
 		}
-		number, err := strconv.ParseUint(rest[:part.width], 10, 32)
-		if err != nil {
-			return bad("is not as the feed's time.layout says")
+		for _, c := range []byte(rest[:part.width]) {
+			if c < '0' || c > '9' {
+				return bad("is not as the feed's time.layout says")
+			}
+			value[part.unit] = 10*value[part.unit] + int(c-'0')
 		}
-		value[part.unit], rest = int(number), rest[part.width:]
+		rest = rest[part.width:]
 	}
 	if rest != "" {
 		return bad("goes on after what the feed's time.layout says")

@@ -272,7 +272,7 @@ func TestTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := mapText(t, tc.spec, `{"source_record":"A-1","item":{"mpn":"M-1"},"observed_at":`+tc.literal+`}`)
-			got := ""
+			var got string
 			if res.Fault != nil {
 				got = res.Fault.Detail
 			} else {

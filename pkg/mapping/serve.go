@@ -13,11 +13,8 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
-// First byte of an answer: a result follows, or the text of why the process cannot read under the Spec.
-const (
-	answerResult = iota
-	answerRefused
-)
+// runtimeReserve is about what the Go runtime maps of the address space before it has allocated anything.
+const runtimeReserve = 1700 << 20
 
 // ServeIfChild turns this process into a mapper where it was started as one by a Child: it serves until its input ends,
 // and main then exits with code. It must come before anything else that main does.
@@ -25,13 +22,13 @@ func ServeIfChild() (served bool, code int) {
 	if len(os.Args) != 3 || os.Args[1] != childArgument {
 		return false, 0
 	}
-	debug.SetTraceback("none") // what a fatal error says must be one line, and hold nothing of a payload
 	limit, err := strconv.ParseUint(os.Args[2], 10, 64)
 	if err == nil {
 		err = limitMemory(limit)
 	}
 	if err == nil {
-		debug.SetMemoryLimit(int64(limit / 2)) //nolint:gosec // half of it fits; collect harder before the limit ends the process
+		// Collect harder before the limit ends the process.
+		debug.SetMemoryLimit(max(int64(limit)-runtimeReserve, 64<<20)) //nolint:gosec // no machine has 2^63 bytes
 		err = serve(os.Stdin, os.Stdout)
 	}
 	if err != nil {
@@ -108,7 +105,7 @@ func respond(buf, frame []byte, programs map[offer.Digest]*Program) []byte {
 		return refuse(fmt.Errorf("no spec has the digest %v", r.Spec))
 	}
 	res := mapSafely(p, &r)
-	return packResult(append(buf, answerResult), &res)
+	return packResult(buf, &res)
 }
 
 // mapSafely keeps a defect of the mapping engine to the delivery that shows it. What the panic says may quote the payload,

@@ -207,7 +207,7 @@ func (v *vetting) term(t *gojq.Term) {
 	case gojq.TermTypeNumber:
 		v.pass(t.Number)
 		if strings.ContainsAny(t.Number, ".eE") {
-			v.refuse(t.Number, "jq reads this as a binary float; write it as a text, \"%s\"", t.Number)
+			v.refuse(t.Number, "jq reads this as a binary float; write dec(\"%s\")", t.Number)
 		}
 	case gojq.TermTypeUnary:
 		v.pass(t.Unary.Op.String())

@@ -84,7 +84,7 @@ type Results struct {
 	Rejected       int `json:"rejected,omitempty"`
 }
 
-// Flags of offers and deliveries.
+// FlagAmbiguousOrder marks an offer of which equally ranked claims say different things.
 const FlagAmbiguousOrder = "ambiguous_order"
 
 // Canonicalizations, by name and version. A change of one is a new name.

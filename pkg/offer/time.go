@@ -20,8 +20,8 @@ type Time struct {
 
 // ParseTime reads RFC 3339 with a zone.
 func ParseTime(s string) (Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || len(s) < 20 || s[10] != 'T' && s[10] != 't' {
+	t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(s)) // RFC 3339 allows t and z
+	if err != nil || len(s) < 20 || s[19] == ',' {             // a comma is ISO 8601, and Go reads it
 		return Time{}, fmt.Errorf("%w: %q: want RFC 3339 with a zone, such as 2025-03-01T10:00:00Z", ErrNotATime, shorten(s))
 	}
 	if y := t.UTC().Year(); y < 1678 || y > 2261 {

@@ -7,7 +7,7 @@ SELECT l.id, $1, 1, clock_timestamp() + $2::interval
  WHERE l.sequence > coalesce(r.published, 0)
    AND r.halt_reason IS NULL
    AND coalesce(r.expires_at < clock_timestamp(), true)
-   AND l.id <> ALL ($3::int[])
+   AND (l.id = ANY ($3::int[])) IS NOT TRUE -- the array may be null
  ORDER BY l.id
  LIMIT $4
     ON CONFLICT (lane) DO UPDATE

@@ -93,6 +93,12 @@ func AsTenant(ctx context.Context, pool Pool, role Role, tenant string, f func(t
 	})
 }
 
+// Snapshot runs f in one read-only transaction under role, all of whose statements see the database as it was when the
+// first of them began. Since it is there for reads of whole tables, statements are bounded by half an hour.
+func Snapshot(ctx context.Context, pool Pool, role Role, f func(tx pgx.Tx) error) error {
+	return inTx(ctx, pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE "+string(role)+"; SET LOCAL statement_timeout = '30min'", f)
+}
+
 func inTx(ctx context.Context, pool Pool, begin string, f func(tx pgx.Tx) error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 5*time.Millisecond, 200*time.Millisecond

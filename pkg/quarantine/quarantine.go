@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -80,8 +81,8 @@ func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
 		tenants, feeds, reasons, details, messages  = texts(n), texts(n), texts(n), texts(n), texts(n)
 		paths, sources, events, canonical, contents = texts(n), texts(n), texts(n), texts(n), texts(n)
 		archived                                    = make([]bool, n)
-		ids                                         = make([]uuid.UUID, n)
-		deliveries, observations                    = make([]*uuid.UUID, n), make([]*uuid.UUID, n)
+		ids                                         = make([][16]byte, n)
+		deliveries, observations                    = make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 		rows, lines, columns, lanes, items          = make([]int, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 		offsets                                     = make([]int64, n)
 		digests                                     = make([][]byte, n)
@@ -90,8 +91,7 @@ func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
 	for i, e := range entries {
 		tenants[i], ids[i], feeds[i], rows[i] = e.Tenant, e.ID, e.Feed, e.Fault.Row
 		if e.Delivery != nil {
-			id := uuid.UUID(*e.Delivery)
-			deliveries[i] = &id
+			deliveries[i] = pgtype.UUID{Bytes: *e.Delivery, Valid: true}
 		}
 		reasons[i], details[i], messages[i] = e.Fault.Reason, e.Fault.Detail, e.Fault.Message
 		lines[i], columns[i], paths[i] = e.Fault.Line, e.Fault.Column, e.Fault.Path
@@ -108,8 +108,7 @@ func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
 			contents[i] = string(b)
 		}
 		if e.Observation != nil {
-			id := uuid.UUID(*e.Observation)
-			observations[i] = &id
+			observations[i] = pgtype.UUID{Bytes: *e.Observation, Valid: true}
 		}
 	}
 	_, err := tx.Exec(ctx, addSQL, tenants, ids, deliveries, feeds, rows, reasons, details, messages, lines, columns, paths, sources, events,
@@ -126,9 +125,9 @@ func Resolve(ctx context.Context, tx pgx.Tx, tenants []string, deliveries []offe
 	if len(deliveries) == 0 {
 		return nil
 	}
-	ids := make([]uuid.UUID, len(deliveries))
+	ids := make([][16]byte, len(deliveries))
 	for i, d := range deliveries {
-		ids[i] = uuid.UUID(d)
+		ids[i] = [16]byte(d)
 	}
 	if _, err := tx.Exec(ctx, resolveSQL, tenants, ids); err != nil {
 		return fmt.Errorf("resolve the quarantine of %d deliveries: %w", len(deliveries), err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -75,13 +76,13 @@ func Claim(ctx context.Context, tx pgx.Tx, receipts []Receipt) (map[Key]Receipt,
 	})
 	var (
 		tenants, canonical = make([]string, n), make([]string, n)
-		deliveries         = make([]uuid.UUID, n)
+		deliveries         = make([][16]byte, n)
 		digests            = make([][]byte, n)
 		lanes, items       = make([]int, n), make([]int, n)
 		offsets            = make([]int64, n)
 	)
 	for i, r := range receipts {
-		tenants[i], deliveries[i], canonical[i], digests[i] = r.Tenant, uuid.UUID(r.Delivery), r.Fingerprint.Canonicalization, r.Fingerprint.Digest[:]
+		tenants[i], deliveries[i], canonical[i], digests[i] = r.Tenant, [16]byte(r.Delivery), r.Fingerprint.Canonicalization, r.Fingerprint.Digest[:]
 		lanes[i], offsets[i], items[i] = r.Lane, r.Offset, r.Item
 		standing[r.Key] = r
 	}
@@ -123,9 +124,9 @@ func Find(ctx context.Context, q Querier, keys []Key) (map[Key]Receipt, error) {
 	if len(keys) == 0 {
 		return found, nil
 	}
-	tenants, deliveries := make([]string, len(keys)), make([]uuid.UUID, len(keys))
+	tenants, deliveries := make([]string, len(keys)), make([][16]byte, len(keys))
 	for i, k := range keys {
-		tenants[i], deliveries[i] = k.Tenant, uuid.UUID(k.Delivery)
+		tenants[i], deliveries[i] = k.Tenant, [16]byte(k.Delivery)
 	}
 	rows, err := q.Query(ctx, findSQL, tenants, deliveries)
 	if err != nil {
@@ -194,7 +195,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		tenants, feeds, sources, ids, types, outcomes              = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		reasons, details, messages, canonical, runs                = texts(n), texts(n), texts(n), texts(n), texts(n)
 		rejections, warnings                                       = texts(n), texts(n)
-		deliveries                                                 = make([]*uuid.UUID, n)
+		deliveries                                                 = make([]pgtype.UUID, n)
 		digests                                                    = make([][]byte, n)
 		archived                                                   = make([]bool, n)
 		recorded                                                   = make([]time.Time, n)
@@ -202,8 +203,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 	for i, a := range attempts {
 		lanes[i], offsets[i], items[i], tenants[i] = a.Lane, a.Offset, a.Item, a.Tenant
 		if a.Delivery != nil {
-			id := uuid.UUID(*a.Delivery)
-			deliveries[i] = &id
+			deliveries[i] = pgtype.UUID{Bytes: *a.Delivery, Valid: true}
 		}
 		feeds[i], sources[i], ids[i], types[i], outcomes[i] = a.Feed, a.EventSource, a.EventID, a.EventType, string(a.Outcome)
 		if a.Fault != nil {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -44,12 +43,12 @@ func Record(ctx context.Context, tx pgx.Tx, pages []Page) error {
 	var (
 		tenants, feeds, runs = make([]string, n), make([]string, n), make([]string, n)
 		numbers, of          = make([]int, n), make([]int, n)
-		deliveries           = make([]uuid.UUID, n)
+		deliveries           = make([][16]byte, n)
 		recorded             = make([]time.Time, n)
 	)
 	for i, p := range pages {
 		tenants[i], feeds[i], runs[i], numbers[i], of[i] = p.Tenant, p.Feed, p.Run, p.Number, p.Pages
-		deliveries[i], recorded[i] = uuid.UUID(p.Delivery), p.RecordedAt
+		deliveries[i], recorded[i] = [16]byte(p.Delivery), p.RecordedAt
 	}
 	if _, err := tx.Exec(ctx, recordSQL, tenants, feeds, runs, numbers, of, deliveries, recorded); err != nil {
 		return fmt.Errorf("record %d pages: %w", n, err)

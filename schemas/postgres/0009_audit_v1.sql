@@ -27,18 +27,18 @@ SELECT l.topic_id, l.partition, j.lane, j.from_offset, j.to_offset, j.from_seq, 
 
 CREATE VIEW audit_v1.outcome AS
 SELECT l.topic_id, l.partition, o."offset", o.item, o.outcome, o.reason, o.detail, o.tenant, o.feed, o.delivery, o.event_source,
-       o.event_id, o.event_type, o.canonicalization, o.fingerprint, o.archived, a.object AS artifact_id, o.lane, o.accepted_lane, o.accepted_offset,
-       o.accepted_item, o.mapping_version, o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, o.first_seq,
-       o.last_seq, o.recorded_at
+       o.event_id, o.event_type, o.canonicalization, o.fingerprint, o.archived,
+       CASE WHEN o.archived THEN (SELECT a.object
+                                    FROM artifact AS a
+                                   WHERE (a.tenant, a.topic_id, a.partition) = (o.tenant, l.topic_id, l.partition)
+                                     AND a.first <= o."offset"
+                                     AND a.last >= o."offset"
+                                   ORDER BY a.first DESC
+                                   LIMIT 1) END AS artifact_id,
+       o.lane, o.accepted_lane, o.accepted_offset, o.accepted_item, o.mapping_version, o.rows, o.saved, o.duplicate, o.old,
+       o.ambiguous_order, o.rejected, o.rejections, o.run, o.page, o.first_seq, o.last_seq, o.retrieved_ns, o.recorded_at
   FROM outcome AS o
-  JOIN lane AS l ON l.id = o.lane
-  LEFT JOIN LATERAL (SELECT a.object
-                       FROM artifact AS a
-                      WHERE (a.tenant, a.topic_id, a.partition) = (o.tenant, l.topic_id, l.partition)
-                        AND a.first <= o."offset"
-                        AND a.last >= o."offset"
-                      ORDER BY a.first DESC
-                      LIMIT 1) AS a ON o.archived;
+  JOIN lane AS l ON l.id = o.lane;
 
 CREATE VIEW audit_v1.receipt AS
 SELECT r.tenant, r.delivery, r.canonicalization, r.fingerprint, r.lane, r."offset", r.item
@@ -49,18 +49,33 @@ SELECT a.tenant, a.object AS name, e."offset", e.item, e.sum AS sha256, e.length
   FROM artifact AS a
  CROSS JOIN LATERAL unnest(a.offsets, a.items, a.sums, a.lengths) AS e ("offset", item, sum, length);
 
+-- One row an object, with the places and digests of its entries side by side.
+CREATE VIEW audit_v1.artifact_object AS
+SELECT a.tenant, a.object AS name, a.topic_id, a.partition, a.first, a.last, a.key_id, a.length, a.state, a.offsets, a.items,
+       a.sums AS sha256, a.lengths
+  FROM artifact AS a;
+
 CREATE VIEW audit_v1.observation AS
 SELECT o.id, o.tenant, o.offer, o.delivery, o.row, o.feed, o.mapping_version, o.mpn, o.manufacturer, o.gtin, o.account, o.record,
        o.revision_key, o.strong, o.ord, o.observed_at, o.observed_ns, o.retrieved_ns, o.recorded_at, o.content AS row_hash, o.deleted,
-       o.lane, o.seq
+       o.lane, o.seq, o.weak_identity, o.item_revision, o.packaging, o.condition, o.quantity, o.unit, o.per, o.price, o.currency,
+       o.price_breaks, o.moq, o.lead_time_days
   FROM observation AS o;
 
 CREATE VIEW audit_v1.claim AS
-SELECT o.lane, o.seq, o.tenant, o.offer, o.strong, o.ord, o.id AS observation, o.delivery, o.row, o.observed_ns, o.recorded_at, false AS sighting
+SELECT o.lane, o.seq, o.tenant, o.offer, o.strong, o.ord, o.id AS observation, o.delivery, o.row, o.weak_identity, o.observed_ns,
+       o.observed_at, o.retrieved_ns, o.recorded_at, false AS sighting
   FROM observation AS o
  UNION ALL
-SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.delivery, s.row, s.observed_ns, s.recorded_at, true
+SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.delivery, s.row, s.weak_identity, s.observed_ns,
+       s.observed_at, s.retrieved_ns, s.recorded_at, true
   FROM sighting AS s;
+
+-- What payloads are read under: frozen, so that they can be read again.
+CREATE VIEW audit_v1.mapping AS
+SELECT m.tenant, m.feed, m.version, m.digest, m.spec, m.applied_at, f.connector, f.account
+  FROM mapping AS m
+  JOIN feed AS f ON (f.tenant, f.name) = (m.tenant, m.feed);
 
 -- One row an event, whatever the storage.
 CREATE VIEW audit_v1.outbox AS

@@ -13,6 +13,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -108,14 +109,24 @@ func (s *session) addHistory(ctx context.Context, tx pgx.Tx, b *batch, last int6
 
 // addEvent puts an event that the outbox holds whole into the batch.
 func (s *session) addEvent(ctx context.Context, b *batch, e *outbox.Event) error {
-	var body struct {
-		Tenant string `json:"tenant"` // every body names it
-	}
-	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return fmt.Errorf("read event %d of lane %d: %w", e.Seq, e.Lane, err)
+	env := envelope{id: e.ID, kind: e.Type, at: e.RecordedAt, seq: e.Seq, topic: e.Topic, key: e.Key, body: e.Body}
+	if e.Key == "" {
+		var body struct {
+			Tenant string `json:"tenant"`
+		}
+		if err := json.Unmarshal(e.Body, &body); err != nil {
+			return fmt.Errorf("read event %d of lane %d: %w", e.Seq, e.Lane, err)
+		}
+		env.tenant = body.Tenant
+	} else {
+		k, err := offer.ParseKey(e.Key)
+		if err != nil {
+			return fmt.Errorf("read event %d of lane %d: %w", e.Seq, e.Lane, err)
+		}
+		env.tenant, env.subject = k.Tenant, k.Record
 	}
 	b.offers = b.offers || e.Topic == streams.CurrentOffers
-	return s.put(ctx, b, envelope{id: e.ID, kind: e.Type, at: e.RecordedAt, tenant: body.Tenant, seq: e.Seq, topic: e.Topic, key: e.Key, body: e.Body})
+	return s.put(ctx, b, env)
 }
 
 // An envelope is an event with what its record needs.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/outbox"
@@ -76,6 +77,8 @@ type Stage struct {
 	events, transactions, restarts atomic.Int64
 	held                           atomic.Int64
 	halted                         atomic.Pointer[map[int]string]
+
+	producerOpts []kgo.Opt // added by tests: faults of the network
 }
 
 // New returns a stage that works once it is run.
@@ -103,8 +106,8 @@ func (s *Stage) Stats() Stats {
 
 // Run relays until ctx is done; it finishes the transactions in hand, gives its lanes back, and returns nil.
 func (s *Stage) Run(ctx context.Context) error {
-	crew := &crew{lanes: map[int]*lane{}}
-	defer crew.running.Wait() // each lane ends with ctx
+	crew := &crew{workers: map[int]*worker{}}
+	defer crew.running.Wait() // each worker ends with ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -139,9 +142,9 @@ func (s *Stage) Run(ctx context.Context) error {
 	}
 }
 
-// A crew is the lanes that this process relays.
+// A crew is the workers of this process.
 type crew struct {
-	lanes   map[int]*lane
+	workers map[int]*worker // by lane
 	running sync.WaitGroup
 	renewed time.Time
 }
@@ -149,7 +152,7 @@ type crew struct {
 // tend renews leases, wakes the lanes that have something to publish, and takes one that nobody relays. One at a time, so
 // that processes which start together share the lanes.
 func (s *Stage) tend(ctx context.Context, crew *crew) error {
-	maps.DeleteFunc(crew.lanes, func(_ int, l *lane) bool { return l.ended.Load() })
+	maps.DeleteFunc(crew.workers, func(_ int, w *worker) bool { return w.ended.Load() })
 	if time.Since(crew.renewed) >= s.cfg.Lease/3 {
 		if err := s.renew(ctx, crew); err != nil {
 			return err
@@ -161,7 +164,7 @@ func (s *Stage) tend(ctx context.Context, crew *crew) error {
 		leases = nil
 		backlog, err = outbox.Behind(ctx, tx)
 		if err == nil && slices.ContainsFunc(backlog, func(b outbox.Backlog) bool { return b.Free }) {
-			leases, err = outbox.Claim(ctx, tx, s.cfg.Holder, s.cfg.Lease, slices.Collect(maps.Keys(crew.lanes)), 1)
+			leases, err = outbox.Claim(ctx, tx, s.cfg.Holder, s.cfg.Lease, slices.Collect(maps.Keys(crew.workers)), 1)
 		}
 		return err
 	})
@@ -172,31 +175,31 @@ func (s *Stage) tend(ctx context.Context, crew *crew) error {
 	for _, b := range backlog {
 		if b.HaltReason != "" {
 			halted[b.Lane] = b.HaltReason
-		} else if l := crew.lanes[b.Lane]; l != nil {
-			l.notify()
+		} else if w := crew.workers[b.Lane]; w != nil {
+			w.notify()
 		}
 	}
 	s.halted.Store(&halted)
 	for _, lease := range leases {
 		s.log.DebugContext(ctx, "took a lane", "lane", lease.Lane, "epoch", lease.Epoch)
 		laneCtx, stop := context.WithCancel(ctx)
-		l := &lane{Stage: s, lease: lease, work: make(chan struct{}, 1), stop: stop, log: s.log.With("lane", lease.Lane)}
-		crew.lanes[lease.Lane] = l
+		w := &worker{Stage: s, lease: lease, work: make(chan struct{}, 1), stop: stop, log: s.log.With("lane", lease.Lane)}
+		crew.workers[lease.Lane] = w
 		crew.running.Go(func() {
-			defer l.ended.Store(true)
+			defer w.ended.Store(true)
 			defer stop()
-			l.run(laneCtx)
+			w.run(laneCtx)
 		})
 	}
-	s.held.Store(int64(len(crew.lanes)))
+	s.held.Store(int64(len(crew.workers)))
 	return nil
 }
 
 // renew prolongs the leases and stops the lanes that are another's by now.
 func (s *Stage) renew(ctx context.Context, crew *crew) error {
-	leases := make([]outbox.Lease, 0, len(crew.lanes))
-	for _, l := range crew.lanes {
-		leases = append(leases, l.lease)
+	leases := make([]outbox.Lease, 0, len(crew.workers))
+	for _, w := range crew.workers {
+		leases = append(leases, w.lease)
 	}
 	if len(leases) > 0 {
 		var kept []int
@@ -207,9 +210,9 @@ func (s *Stage) renew(ctx context.Context, crew *crew) error {
 		if err != nil {
 			return err
 		}
-		for id, l := range crew.lanes {
+		for id, w := range crew.workers {
 			if !slices.Contains(kept, id) {
-				l.stop()
+				w.stop()
 			}
 		}
 	}

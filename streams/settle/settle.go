@@ -218,21 +218,19 @@ func (w *waiter) unpublished(ctx context.Context, ends, given map[partition]int6
 
 // unprojected counts the offsets of observations below ends that the projector has not passed.
 func (w *waiter) unprojected(ctx context.Context, topic uuid.UUID, ends map[partition]int64) (left int64, err error) {
-	for _, end := range ends {
-		left += end
-	}
+	passed := map[partition]int64{}
 	err = w.inspect(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, projectedSQL, topic)
 		if err != nil {
 			return err
 		}
 		p, next := partition{topic: topic}, int64(0)
-		_, err = pgx.ForEachRow(rows, []any{&p.n, &next}, func() error {
-			left -= min(next, ends[p])
-			return nil
-		})
+		_, err = pgx.ForEachRow(rows, []any{&p.n, &next}, func() error { passed[p] = next; return nil })
 		return err
 	})
+	for p, end := range ends {
+		left += max(end-passed[p], 0)
+	}
 	return left, err
 }
 

@@ -28,8 +28,8 @@ const (
 	leaveTimeout = 5 * time.Second
 )
 
-// A lane relays the events of one lane while its lease lasts.
-type lane struct {
+// A worker relays the events of one lane while its lease lasts.
+type worker struct {
 	*Stage
 	lease outbox.Lease
 	log   *slog.Logger
@@ -38,35 +38,35 @@ type lane struct {
 	ended atomic.Bool
 }
 
-func (l *lane) notify() {
+func (w *worker) notify() {
 	select {
-	case l.work <- struct{}{}:
+	case w.work <- struct{}{}:
 	default:
 	}
 }
 
 // run publishes until ctx is done, the lease is lost or the lane is halted. After any other error it begins again from the
 // fence: what has become of the last transaction is written in the log and nowhere else.
-func (l *lane) run(ctx context.Context) {
+func (w *worker) run(ctx context.Context) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for {
-		err := l.session(ctx, wait.Reset)
+		err := w.session(ctx, wait.Reset)
 		if ctx.Err() != nil {
-			l.release(ctx)
+			w.release(ctx)
 			return
 		}
 		if halt, ok := errors.AsType[*haltError](err); ok {
-			if err = l.halt(ctx, halt); err == nil {
+			if err = w.halt(ctx, halt); err == nil {
 				return
 			}
 		}
 		if errors.Is(err, outbox.ErrLost) {
-			l.log.InfoContext(ctx, "another process has taken the lane")
+			w.log.InfoContext(ctx, "another process has taken the lane")
 			return
 		}
-		l.restarts.Add(1)
-		l.log.WarnContext(ctx, "begin the lane again from the fence", "error", err)
+		w.restarts.Add(1)
+		w.log.WarnContext(ctx, "begin the lane again from the fence", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait.NextBackOff()):
@@ -75,11 +75,11 @@ func (l *lane) run(ctx context.Context) {
 }
 
 // release gives the lane back, so that nobody has to wait until the lease runs out.
-func (l *lane) release(ctx context.Context) {
+func (w *worker) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if err := l.inTx(ctx, func(tx pgx.Tx) error { return l.lease.Release(ctx, tx) }); err != nil {
-		l.log.WarnContext(ctx, "the lane stays leased until its time is over", "error", err)
+	if err := w.inTx(ctx, func(tx pgx.Tx) error { return w.lease.Release(ctx, tx) }); err != nil {
+		w.log.WarnContext(ctx, "the lane stays leased until its time is over", "error", err)
 	}
 }
 
@@ -91,18 +91,18 @@ type haltError struct {
 
 func (e *haltError) Error() string { return e.reason + ": " + e.detail }
 
-func (l *lane) halt(ctx context.Context, h *haltError) error {
-	if err := l.inTx(ctx, func(tx pgx.Tx) error { return l.lease.Halt(ctx, tx, h.reason) }); err != nil {
+func (w *worker) halt(ctx context.Context, h *haltError) error {
+	if err := w.inTx(ctx, func(tx pgx.Tx) error { return w.lease.Halt(ctx, tx, h.reason) }); err != nil {
 		return err
 	}
-	l.log.ErrorContext(ctx, "the lane is halted", "reason", h.reason, "error", h.detail+
+	w.log.ErrorContext(ctx, "the lane is halted", "reason", h.reason, "error", h.detail+
 		"; then clear halt_reason and halted_at of the lane in relay_cursor")
 	return nil
 }
 
 // A session is one producer of a lane, from its fence to its first error.
 type session struct {
-	*lane
+	*worker
 	client     *kgo.Client
 	epoch      epoch          // that the client works under
 	cursor     int64          // the number of the last event in the log
@@ -122,9 +122,9 @@ func (s *session) currentEpoch(ctx context.Context) (e epoch, err error) {
 
 // session fences, finds the cursor, and publishes until ctx is done or something goes wrong. It calls progress whenever
 // something was published.
-func (l *lane) session(ctx context.Context, progress func()) error {
-	client, err := l.cluster.NewClient(
-		kgo.TransactionalID(l.cluster.Prefix+"offerlog-relay-"+strconv.Itoa(l.lease.Lane)),
+func (w *worker) session(ctx context.Context, progress func()) error {
+	client, err := w.cluster.NewClient(append([]kgo.Opt{
+		kgo.TransactionalID(w.cluster.Prefix + "offerlog-relay-" + strconv.Itoa(w.lease.Lane)),
 		kgo.TransactionTimeout(transactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RetryTimeoutFn(func(request int16) time.Duration {
@@ -133,12 +133,12 @@ func (l *lane) session(ctx context.Context, progress func()) error {
 			}
 			return transactionTimeout
 		}),
-	)
+	}, w.producerOpts...)...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	s := &session{lane: l, client: client, partitions: map[string]int{}}
+	s := &session{worker: w, client: client, partitions: map[string]int{}}
 	if err := s.start(ctx); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (l *lane) session(ctx context.Context, progress func()) error {
 		if b.last == s.cursor {
 			select {
 			case <-ctx.Done():
-			case <-l.work:
+			case <-w.work:
 			}
 			continue
 		}

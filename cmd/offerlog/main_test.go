@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams/rig"
+)
+
+func TestMain(m *testing.M) {
+	rig.Main(m, func() bool { // the mapper of an offerlog that is this program
+		served, code := mapping.ServeIfChild()
+		if served {
+			os.Exit(code)
+		}
+		return false
+	}, func() bool { // offerlog in a scene
+		if filepath.Base(os.Args[0]) == "offerlog" {
+			os.Exit(offerlog())
+		}
+		return false
+	})
+}
+
+// TestScenes runs testdata/*.txtar. A scene's offerlog is this program under another name.
+func TestScenes(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			bin := filepath.Join(e.WorkDir, ".bin")
+			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("OFFERLOG_LISTEN", "127.0.0.1:0")
+			e.Values[theTest] = e.T()
+			return errors.Join(os.Mkdir(bin, 0o755), os.Symlink(self, filepath.Join(bin, "offerlog")))
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"servers": servers, "empty-database": emptyDatabase, "sql": sql, "feed": feedCommand,
+			"dev-folder": devFolder, "exits": exits, "await": await,
+		},
+	})
+}
+
+type key int
+
+const theTest key = 0
+
+func tb(ts *testscript.TestScript) testing.TB { return ts.Value(theTest).(testing.TB) }
+
+// servers gives the scene a database with the newest schema and a Kafka without topics.
+func servers(ts *testscript.TestScript, _ bool, _ []string) {
+	dsn := rig.Database(tb(ts))
+	addr, _ := rig.FakeKafka(tb(ts))
+	ts.Setenv("OFFERLOG_POSTGRES", dsn)
+	ts.Setenv("SUPERUSER", rig.DatabaseAsSuperuser(tb(ts), dsn))
+	u, err := url.Parse(dsn)
+	ts.Check(err)
+	u.User = url.UserPassword("offerlog_scene_stranger", "stranger")
+	ts.Setenv("STRANGER", u.String())
+	u.User = url.UserPassword("offerlog_nobody", "wrong")
+	ts.Setenv("NOBODY", u.String())
+	ts.Setenv("OFFERLOG_KAFKA", addr)
+	sql(ts, false, []string{"GRANT SELECT ON schema_version TO PUBLIC"})
+}
+
+var databases atomic.Int64
+
+// emptyDatabase gives the scene a database without a schema, as the server's superuser.
+func emptyDatabase(ts *testscript.TestScript, _ bool, _ []string) {
+	u, err := url.Parse(rig.PostgresServer(tb(ts)))
+	ts.Check(err)
+	server := u.String()
+	name := fmt.Sprintf("offerlog_scene_%d_%d", os.Getpid(), databases.Add(1))
+	statement := func(s string) error {
+		return execute(context.Background(), server, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(context.Background(), s)
+			return err
+		})
+	}
+	ts.Check(statement("CREATE DATABASE " + name))
+	ts.Defer(func() { ts.Check(statement("DROP DATABASE " + name + " WITH (FORCE)")) })
+	u.Path = "/" + name
+	ts.Setenv("OFFERLOG_POSTGRES", u.String())
+	ts.Setenv("SUPERUSER", u.String())
+}
+
+// sql executes a statement in the scene's database, as superuser.
+func sql(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(execute(context.Background(), ts.Getenv("SUPERUSER"), func(conn *pgx.Conn) error {
+		_, err := conn.Exec(context.Background(), strings.Join(args, " "))
+		return err
+	}))
+}
+
+// feedCommand registers a feed in the scene's database, as ingest does for a command: feed FILE.
+func feedCommand(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	spec, err := feed.ParseFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	pool, err := postgres.Open(ctx, ts.Getenv("OFFERLOG_POSTGRES"), 1)
+	ts.Check(err)
+	defer pool.Close()
+	ts.Check(postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
+		_, fault, err := feed.Apply(ctx, tx, spec, offer.DeliveryID{1}, time.Now())
+		if fault != nil {
+			return fault
+		}
+		return err
+	}))
+}
+
+// devFolder gives the scene a folder for offerlog dev that PostgreSQL's user can enter.
+func devFolder(ts *testscript.TestScript, _ bool, _ []string) {
+	dir, err := os.MkdirTemp("", "offerlog-dev-")
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(os.RemoveAll(dir)) })
+	ts.Check(os.Chmod(dir, 0o755))
+	ts.Setenv("OFFERLOG_DIR", dir)
+}
+
+// exits runs a program that must end with an exit code: exits CODE PROGRAM ARGS...
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		failed, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = failed.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("got exit code %d, want %d", got, want)
+	}
+}
+
+// await runs a program until it succeeds: await PROGRAM ARGS...
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.After(time.Minute)
+	for ts.Exec(args[0], args[1:]...) != nil {
+		select {
+		case <-deadline:
+			ts.Fatalf("%s does not succeed", strings.Join(args, " "))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

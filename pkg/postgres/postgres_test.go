@@ -1,0 +1,221 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+func open(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), dsn, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func execute(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func TestMigrateTwiceAtOnceIsOnce(t *testing.T) {
+	super := open(t, rig.DatabaseAsSuperuser(t, rig.Database(t)))
+	execute(t, super, "CREATE DATABASE twice")
+	t.Cleanup(func() { _, _ = super.Exec(context.Background(), "DROP DATABASE twice") })
+	dsn := strings.Replace(super.Config().ConnString(), "/"+super.Config().ConnConfig.Database, "/twice", 1)
+	var (
+		wg    sync.WaitGroup
+		errs  [2]error
+		count [2]int
+	)
+	for i := range errs {
+		wg.Go(func() {
+			applied, err := postgres.Migrate(t.Context(), dsn)
+			errs[i], count[i] = err, len(applied)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := postgres.Migrations(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count[0]+count[1] != len(steps) || slices.ContainsFunc(steps, func(m postgres.Migration) bool { return !m.Applied }) {
+		t.Errorf("applied %d and %d of %d steps: %v", count[0], count[1], len(steps), steps)
+	}
+}
+
+func TestAnOlderAndANewerSchemaAreRefused(t *testing.T) {
+	dsn := rig.DatabaseAsSuperuser(t, rig.Database(t))
+	if err := postgres.CheckSchema(t.Context(), dsn); err != nil {
+		t.Fatalf("the newest schema is refused: %v", err)
+	}
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct{ name, statement, want string }{
+		{"newer", "INSERT INTO schema_version (version_id, is_applied) VALUES (9999, true)", "use the newer offerlog"},
+		{"older", "DELETE FROM schema_version WHERE version_id > 3", "run offerlog migrate up"},
+	} {
+		if _, err := db.Exec(c.statement); err != nil {
+			t.Fatal(err)
+		}
+		if err := postgres.CheckSchema(t.Context(), dsn); !errors.Is(err, postgres.ErrSchema) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("a schema that is %s: got %v, want ErrSchema with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestInTxRunsAgainAfterALostRaceAndRollsBackOtherErrors(t *testing.T) {
+	pool := open(t, rig.Database(t))
+	tries := 0
+	err := postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+		tries++
+		if tries < 3 {
+			return postgres.ErrLostRace
+		}
+		var role string
+		if err := tx.QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil {
+			return err
+		}
+		if role != string(postgres.Ingest) {
+			t.Errorf("the transaction runs as %s", role)
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("got %v after %d tries, want success at the third", err, tries)
+	}
+	boom := errors.New("boom")
+	err = postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "UPDATE registry SET version = version + 1"); err != nil {
+			return err
+		}
+		return boom
+	})
+	var version int64
+	if err := pool.QueryRow(t.Context(), "SELECT version FROM registry").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, boom) || version != 1 {
+		t.Errorf("got %v and version %d, want the error and nothing changed", err, version)
+	}
+}
+
+func TestAnErrorOfTheServerAtCommitIsNoUnknownCommit(t *testing.T) {
+	dsn := rig.Database(t)
+	super := open(t, rig.DatabaseAsSuperuser(t, dsn))
+	execute(t, super, "CREATE TABLE deferred (n int PRIMARY KEY, UNIQUE (n) DEFERRABLE INITIALLY DEFERRED)")
+	execute(t, super, "ALTER TABLE deferred DROP CONSTRAINT deferred_pkey; GRANT INSERT ON deferred TO offerlog_ingest")
+	err := postgres.InTx(t.Context(), open(t, dsn), postgres.Ingest, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "INSERT INTO deferred VALUES (1), (1)")
+		return err
+	})
+	var unknown *postgres.UnknownCommitError
+	var pg *pgconn.PgError
+	if errors.As(err, &unknown) || !errors.As(err, &pg) || pg.Code != "23505" {
+		t.Errorf("got %v, want the constraint's own error", err)
+	}
+}
+
+func TestAConnectionLostInCommitIsAnUnknownCommit(t *testing.T) {
+	dsn := rig.Database(t)
+	super, pool := open(t, rig.DatabaseAsSuperuser(t, dsn)), open(t, dsn)
+	err := postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+		execute(t, super, "SELECT pg_terminate_backend($1)", int(tx.Conn().PgConn().PID()))
+		return nil
+	})
+	var unknown *postgres.UnknownCommitError
+	if !errors.As(err, &unknown) || !postgres.OutOfReach(err) {
+		t.Errorf("got %v, want an UnknownCommitError that counts as out of reach", err)
+	}
+}
+
+func TestEveryTenantTableIsForcedAndNobodyLogsInAsAnOwner(t *testing.T) {
+	super := open(t, rig.DatabaseAsSuperuser(t, rig.Database(t)))
+	rows, err := super.Query(t.Context(), `
+		SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity, pg_get_userbyid(c.relowner), r.rolcanlogin OR r.rolsuper OR r.rolbypassrls
+		  FROM pg_class AS c
+		  JOIN pg_roles AS r ON r.oid = c.relowner
+		 WHERE c.relkind IN ('r', 'p')
+		   AND c.relnamespace = 'public'::regnamespace
+		   AND EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		table, owner string
+		forced, bad  bool
+		n            int
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&table, &forced, &owner, &bad}, func() error {
+		n++
+		if !forced || bad || owner != "offerlog_owner" {
+			t.Errorf("%s: forced row-level security %v, owner %s (logs in or is above policies: %v)", table, forced, owner, bad)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n < 12 {
+		t.Errorf("found %d tables with a tenant", n)
+	}
+}
+
+var update = flag.Bool("update", false, "write schemas/postgres/schema.sql")
+
+// schema.sql is what a reader looks at instead of adding up migrations. It is a dump, and this test keeps it true.
+func TestSchemaDumpIsTrue(t *testing.T) {
+	dump, err := exec.LookPath("pg_dump")
+	if err != nil {
+		t.Skip("no pg_dump: it comes with a PostgreSQL installation")
+	}
+	dsn := rig.DatabaseAsSuperuser(t, rig.Database(t))
+	out, err := exec.Command(dump, "--schema-only", "--exclude-table=public.schema_version*", "--exclude-table=public.goose_lock", "--dbname="+dsn).Output()
+	if err != nil {
+		t.Fatalf("pg_dump: %v", err)
+	}
+	// What differs from one version of pg_dump to the next says nothing about the schema.
+	noise := regexp.MustCompile(`(?m)^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|.*transaction_timeout.*)\n`)
+	have := regexp.MustCompile(`\n{2,}`).ReplaceAllString(noise.ReplaceAllString(string(out), ""), "\n\n")
+	have = "-- The schema that the migrations lead to. Written by: go test ./pkg/postgres -run SchemaDump -update\n" + strings.TrimSpace(have) + "\n"
+	const path = "../../schemas/postgres/schema.sql"
+	if *update {
+		if err := os.WriteFile(path, []byte(have), 0o644); err != nil { //nolint:gosec // a source file
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have != string(want) {
+		t.Error("schemas/postgres/schema.sql is not what the migrations make: run go test ./pkg/postgres -run SchemaDump -update")
+	}
+}

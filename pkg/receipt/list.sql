@@ -1,0 +1,47 @@
+-- The attempts at places, in the order in which they were recorded, each with what belongs to it. A duplicate has evidence
+-- and observations of the first (s): the receipt that a repeat gets back. A replay key begins with the feed's source; a
+-- command has none, and is named by its topic.
+SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
+       coalesce(f.connector, CASE WHEN o.tenant <> '_system' THEN l.topic END, ''), coalesce(f.account, ''),
+       coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''),
+       l.topic, l.partition, o."offset", o.item, o.outcome, coalesce(o.reason, ''), coalesce(o.detail, ''), coalesce(o.message, ''),
+       coalesce(o.canonicalization, ''), o.fingerprint, coalesce(o.mapping_version, 0), o.rows, o.saved, o.duplicate, o.old,
+       o.ambiguous_order, o.rejected, o.rejections, o.warnings, coalesce(o.run, ''), coalesce(o.page, 0), o.retrieved_ns, o.recorded_at,
+       first_lane.topic, first_lane.partition, o.accepted_offset, o.accepted_item,
+       e.object, e.key_id, e.state, e."offset", e.item, e.sum, e.length,
+       ARRAY(SELECT c.id
+               FROM (SELECT b.seq, b.id
+                       FROM observation AS b
+                      WHERE b.lane = s.lane
+                        AND b.seq BETWEEN s.first_seq AND s.last_seq
+                      UNION ALL
+                     SELECT g.seq, g.observation
+                       FROM sighting AS g
+                      WHERE g.lane = s.lane
+                        AND g.seq BETWEEN s.first_seq AND s.last_seq) AS c
+              ORDER BY c.seq),
+       CASE WHEN o.delivery IS NULL THEN 1
+            ELSE (SELECT count(*) FROM receipt AS r WHERE (r.tenant, r.delivery) = (o.tenant, o.delivery))
+               + (SELECT count(*) FROM outcome AS x WHERE (x.tenant, x.delivery) = (o.tenant, o.delivery) AND x.outcome <> 'accepted')
+       END
+  FROM unnest($1::int[], $2::bigint[], $3::int[]) AS p (lane, "offset", item)
+  JOIN outcome AS o ON (o.lane, o."offset", o.item) = (p.lane, p."offset", p.item)
+  JOIN lane AS l ON l.id = o.lane
+  LEFT JOIN lane AS first_lane ON first_lane.id = o.accepted_lane
+  LEFT JOIN feed AS f ON (f.tenant, f.name) = (o.tenant, o.feed)
+  LEFT JOIN LATERAL (SELECT s.lane, s."offset", s.item, s.archived, s.first_seq, s.last_seq
+                       FROM outcome AS s
+                      WHERE s.lane = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_lane ELSE o.lane END
+                        AND s."offset" = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_offset ELSE o."offset" END
+                        AND s.item = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_item ELSE o.item END) AS s ON true
+  LEFT JOIN LATERAL (SELECT a.object, a.key_id, a.state, u."offset", u.item, u.sum, u.length
+                       FROM (SELECT a.object, a.key_id, a.state, a.offsets, a.items, a.sums, a.lengths
+                               FROM lane AS sl
+                               JOIN artifact AS a ON (a.tenant, a.topic_id, a.partition) = (o.tenant, sl.topic_id, sl.partition)
+                              WHERE sl.id = s.lane
+                                AND a.first <= s."offset"
+                              ORDER BY a.first DESC
+                              LIMIT 1) AS a
+                      CROSS JOIN LATERAL unnest(a.offsets, a.items, a.sums, a.lengths) AS u ("offset", item, sum, length)
+                      WHERE (u."offset", u.item) = (s."offset", s.item)) AS e ON s.archived
+ ORDER BY o.recorded_at, o.lane, o."offset", o.item;

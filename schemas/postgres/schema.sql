@@ -1,0 +1,1281 @@
+-- The schema that the migrations lead to. Written by: go test ./pkg/postgres -run SchemaDump -update
+CREATE SCHEMA audit_v1;
+
+ALTER SCHEMA audit_v1 OWNER TO postgres;
+
+CREATE FUNCTION public.current_tenant() RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN NULLIF(current_setting('offerlog.tenant'::text, true), ''::text);
+
+ALTER FUNCTION public.current_tenant() OWNER TO offerlog_owner;
+
+CREATE PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[])
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    r text;
+BEGIN
+    EXECUTE format('ALTER TABLE %s OWNER TO offerlog_owner', tab);
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tab);
+    EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tab);
+    FOREACH r IN ARRAY workers || ARRAY['offerlog_inspector'] LOOP
+        EXECUTE format('CREATE POLICY %I ON %s TO %I USING (true) WITH CHECK (true)', 'worker_' || r, tab, r);
+    END LOOP;
+    FOREACH r IN ARRAY readers LOOP
+        EXECUTE format('CREATE POLICY %I ON %s FOR SELECT TO %I USING (tenant = current_tenant())', 'tenant_' || r, tab, r);
+        EXECUTE format('GRANT SELECT ON %s TO %I', tab, r);
+    END LOOP;
+    EXECUTE format('GRANT SELECT ON %s TO offerlog_inspector', tab);
+END
+$$;
+
+ALTER PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) OWNER TO postgres;
+
+CREATE TABLE public.artifact (
+    tenant text NOT NULL,
+    object text NOT NULL,
+    topic_id uuid NOT NULL,
+    partition integer NOT NULL,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    key_id text NOT NULL,
+    length bigint NOT NULL,
+    state text DEFAULT 'stored'::text NOT NULL,
+    offsets bigint[] NOT NULL,
+    items integer[] NOT NULL,
+    sums bytea[] NOT NULL,
+    lengths bigint[] NOT NULL,
+    CONSTRAINT artifact_state_check CHECK ((state = ANY (ARRAY['stored'::text, 'expired'::text, 'shredded'::text])))
+);
+
+ALTER TABLE ONLY public.artifact FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.artifact OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.artifact AS
+ SELECT a.tenant,
+    a.object AS name,
+    e."offset",
+    e.item,
+    e.sum AS sha256,
+    e.length,
+    a.key_id,
+    a.state,
+    a.topic_id,
+    a.partition,
+    a.first,
+    a.last
+   FROM (public.artifact a
+     CROSS JOIN LATERAL UNNEST(a.offsets, a.items, a.sums, a.lengths) e("offset", item, sum, length));
+
+ALTER TABLE audit_v1.artifact OWNER TO offerlog_inspector;
+
+CREATE VIEW audit_v1.artifact_object AS
+ SELECT a.tenant,
+    a.object AS name,
+    a.topic_id,
+    a.partition,
+    a.first,
+    a.last,
+    a.key_id,
+    a.length,
+    a.state,
+    a.offsets,
+    a.items,
+    a.sums AS sha256,
+    a.lengths
+   FROM public.artifact a;
+
+ALTER TABLE audit_v1.artifact_object OWNER TO offerlog_inspector;
+
+CREATE TABLE public.projection (
+    generation integer NOT NULL,
+    partition integer NOT NULL,
+    topic_id uuid NOT NULL,
+    lane integer NOT NULL,
+    next bigint NOT NULL,
+    lanes integer[] DEFAULT '{}'::integer[] NOT NULL,
+    applied bigint[] DEFAULT '{}'::bigint[] NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE public.projection OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.checkpoint AS
+ SELECT p.generation,
+    p.partition,
+    p.topic_id,
+    p.next,
+    p.lane
+   FROM public.projection p;
+
+ALTER TABLE audit_v1.checkpoint OWNER TO offerlog_inspector;
+
+CREATE TABLE public.observation (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    strong boolean NOT NULL,
+    ord bigint NOT NULL,
+    id uuid NOT NULL,
+    lane integer NOT NULL,
+    seq bigint NOT NULL,
+    delivery uuid NOT NULL,
+    "row" integer NOT NULL,
+    feed text NOT NULL,
+    account text NOT NULL,
+    record text NOT NULL,
+    revision_key text NOT NULL,
+    mapping_version integer NOT NULL,
+    weak_identity boolean DEFAULT false NOT NULL,
+    observed_ns bigint NOT NULL,
+    observed_at text NOT NULL,
+    retrieved_ns bigint NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    content bytea NOT NULL,
+    mpn text,
+    manufacturer text,
+    item_revision text,
+    packaging text,
+    condition text,
+    gtin text,
+    quantity numeric,
+    unit text,
+    per numeric,
+    price numeric,
+    currency text,
+    price_breaks jsonb,
+    moq numeric,
+    lead_time_days numeric,
+    deleted boolean DEFAULT false NOT NULL
+);
+
+ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.observation OWNER TO offerlog_owner;
+
+CREATE TABLE public.sighting (
+    lane integer NOT NULL,
+    seq bigint NOT NULL,
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    strong boolean NOT NULL,
+    ord bigint NOT NULL,
+    observation uuid NOT NULL,
+    delivery uuid NOT NULL,
+    "row" integer NOT NULL,
+    weak_identity boolean DEFAULT false NOT NULL,
+    observed_ns bigint NOT NULL,
+    observed_at text NOT NULL,
+    retrieved_ns bigint NOT NULL,
+    recorded_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.sighting FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sighting OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.claim AS
+ SELECT o.lane,
+    o.seq,
+    o.tenant,
+    o.offer,
+    o.strong,
+    o.ord,
+    o.id AS observation,
+    o.delivery,
+    o."row",
+    o.weak_identity,
+    o.observed_ns,
+    o.observed_at,
+    o.retrieved_ns,
+    o.recorded_at,
+    false AS sighting
+   FROM public.observation o
+UNION ALL
+ SELECT s.lane,
+    s.seq,
+    s.tenant,
+    s.offer,
+    s.strong,
+    s.ord,
+    s.observation,
+    s.delivery,
+    s."row",
+    s.weak_identity,
+    s.observed_ns,
+    s.observed_at,
+    s.retrieved_ns,
+    s.recorded_at,
+    true AS sighting
+   FROM public.sighting s;
+
+ALTER TABLE audit_v1.claim OWNER TO offerlog_inspector;
+
+CREATE TABLE public.commit_journal (
+    lane integer NOT NULL,
+    from_offset bigint NOT NULL,
+    to_offset bigint NOT NULL,
+    from_seq bigint NOT NULL,
+    to_seq bigint NOT NULL,
+    worker text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE public.commit_journal OWNER TO offerlog_owner;
+
+CREATE TABLE public.lane (
+    id integer NOT NULL,
+    kind text NOT NULL,
+    topic text NOT NULL,
+    topic_id uuid NOT NULL,
+    partition integer NOT NULL,
+    start bigint NOT NULL,
+    next bigint NOT NULL,
+    sequence bigint DEFAULT 0 NOT NULL,
+    clock timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    halt_reason text,
+    halt_from bigint,
+    halt_to bigint,
+    halted_at timestamp with time zone,
+    CONSTRAINT lane_kind_check CHECK ((kind = ANY (ARRAY['input'::text, 'projector'::text])))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE public.lane OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.commit_journal AS
+ SELECT l.topic_id,
+    l.partition,
+    j.lane,
+    j.from_offset,
+    j.to_offset,
+    j.from_seq,
+    j.to_seq,
+    j.worker AS owner,
+    j.recorded_at
+   FROM (public.commit_journal j
+     JOIN public.lane l ON ((l.id = j.lane)));
+
+ALTER TABLE audit_v1.commit_journal OWNER TO offerlog_inspector;
+
+CREATE TABLE public.current_offer (
+    tenant text NOT NULL,
+    generation integer NOT NULL,
+    offer uuid NOT NULL,
+    partition integer NOT NULL,
+    account text NOT NULL,
+    record text NOT NULL,
+    strong boolean NOT NULL,
+    ord bigint NOT NULL,
+    mapping_version integer NOT NULL,
+    content bytea NOT NULL,
+    observation uuid NOT NULL,
+    deleted boolean NOT NULL,
+    ambiguous boolean NOT NULL
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.current_offer FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.current_offer OWNER TO offerlog_owner;
+
+CREATE TABLE public.publication (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    revision bigint NOT NULL,
+    digest bytea NOT NULL
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.publication FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.publication OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.current_offer AS
+ SELECT c.generation,
+    c.tenant,
+    c.offer,
+    c.account,
+    c.record,
+    c.partition,
+    p.revision,
+    p.digest AS published_digest,
+    c.observation AS winner,
+    c.strong,
+    c.ord,
+    c.mapping_version,
+    c.content,
+    c.deleted,
+    c.ambiguous
+   FROM (public.current_offer c
+     LEFT JOIN public.publication p ON (((p.tenant = c.tenant) AND (p.offer = c.offer))));
+
+ALTER TABLE audit_v1.current_offer OWNER TO offerlog_inspector;
+
+CREATE TABLE public.generation (
+    id integer NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    retired_at timestamp with time zone
+);
+
+ALTER TABLE public.generation OWNER TO offerlog_owner;
+
+CREATE TABLE public.generation_pointer (
+    singleton boolean DEFAULT true NOT NULL,
+    active integer NOT NULL,
+    CONSTRAINT generation_pointer_singleton_check CHECK (singleton)
+);
+
+ALTER TABLE public.generation_pointer OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.generation AS
+ SELECT g.id,
+    g.created_at,
+    g.retired_at,
+    (g.id = p.active) AS active
+   FROM public.generation g,
+    public.generation_pointer p;
+
+ALTER TABLE audit_v1.generation OWNER TO offerlog_inspector;
+
+CREATE TABLE public.relay_cursor (
+    lane integer NOT NULL,
+    published bigint DEFAULT 0 NOT NULL,
+    pruned bigint DEFAULT 0 NOT NULL,
+    holder text,
+    epoch bigint DEFAULT 0 NOT NULL,
+    expires_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    halt_reason text,
+    halted_at timestamp with time zone
+)
+WITH (fillfactor='50');
+
+ALTER TABLE public.relay_cursor OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.halt AS
+ SELECT l.topic_id,
+    l.partition,
+    l.id AS lane,
+    l.halt_reason AS reason,
+    l.halt_from AS from_offset,
+    l.halt_to AS to_offset,
+    l.halted_at
+   FROM public.lane l
+  WHERE (l.halt_reason IS NOT NULL)
+UNION ALL
+ SELECT l.topic_id,
+    l.partition,
+    l.id AS lane,
+    c.halt_reason AS reason,
+    NULL::bigint AS from_offset,
+    NULL::bigint AS to_offset,
+    c.halted_at
+   FROM (public.relay_cursor c
+     JOIN public.lane l ON ((l.id = c.lane)))
+  WHERE (c.halt_reason IS NOT NULL);
+
+ALTER TABLE audit_v1.halt OWNER TO offerlog_inspector;
+
+CREATE TABLE public.feed (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    connector text NOT NULL,
+    account text NOT NULL,
+    source text NOT NULL,
+    topics text[] NOT NULL,
+    mapping_version integer NOT NULL,
+    spec jsonb NOT NULL,
+    delivery uuid NOT NULL,
+    applied_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.feed FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.feed OWNER TO offerlog_owner;
+
+CREATE TABLE public.mapping (
+    tenant text NOT NULL,
+    feed text NOT NULL,
+    version integer NOT NULL,
+    digest bytea NOT NULL,
+    spec jsonb NOT NULL,
+    applied_at timestamp with time zone NOT NULL,
+    CONSTRAINT mapping_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY public.mapping FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.mapping OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.mapping AS
+ SELECT m.tenant,
+    m.feed,
+    m.version,
+    m.digest,
+    m.spec,
+    m.applied_at,
+    f.connector,
+    f.account
+   FROM (public.mapping m
+     JOIN public.feed f ON (((f.tenant = m.tenant) AND (f.name = m.feed))));
+
+ALTER TABLE audit_v1.mapping OWNER TO offerlog_inspector;
+
+CREATE VIEW audit_v1.observation AS
+ SELECT o.id,
+    o.tenant,
+    o.offer,
+    o.delivery,
+    o."row",
+    o.feed,
+    o.mapping_version,
+    o.mpn,
+    o.manufacturer,
+    o.gtin,
+    o.account,
+    o.record,
+    o.revision_key,
+    o.strong,
+    o.ord,
+    o.observed_at,
+    o.observed_ns,
+    o.retrieved_ns,
+    o.recorded_at,
+    o.content AS row_hash,
+    o.deleted,
+    o.lane,
+    o.seq,
+    o.weak_identity,
+    o.item_revision,
+    o.packaging,
+    o.condition,
+    o.quantity,
+    o.unit,
+    o.per,
+    o.price,
+    o.currency,
+    o.price_breaks,
+    o.moq,
+    o.lead_time_days
+   FROM public.observation o;
+
+ALTER TABLE audit_v1.observation OWNER TO offerlog_inspector;
+
+CREATE TABLE public.outbox (
+    slot integer NOT NULL,
+    lane integer NOT NULL,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    kind text NOT NULL,
+    topic text,
+    key text,
+    event_id uuid,
+    event_type text,
+    body bytea,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+)
+PARTITION BY LIST (slot);
+
+ALTER TABLE ONLY public.outbox FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.outbox AS
+ SELECT x.lane,
+    n.seq,
+    x.kind,
+    x.topic,
+    x.key,
+    x.event_id,
+    x.event_type,
+    x.body
+   FROM (public.outbox x
+     CROSS JOIN LATERAL generate_series(x.first, x.last) n(seq));
+
+ALTER TABLE audit_v1.outbox OWNER TO offerlog_inspector;
+
+CREATE TABLE public.outcome (
+    lane integer NOT NULL,
+    "offset" bigint NOT NULL,
+    item integer NOT NULL,
+    tenant text NOT NULL,
+    delivery uuid,
+    feed text,
+    event_source text,
+    event_id text,
+    event_type text,
+    outcome text NOT NULL,
+    reason text,
+    detail text,
+    message text,
+    canonicalization text,
+    fingerprint bytea,
+    archived boolean NOT NULL,
+    accepted_lane integer,
+    accepted_offset bigint,
+    accepted_item integer,
+    mapping_version integer,
+    rows integer DEFAULT 0 NOT NULL,
+    saved integer DEFAULT 0 NOT NULL,
+    duplicate integer DEFAULT 0 NOT NULL,
+    old integer DEFAULT 0 NOT NULL,
+    ambiguous_order integer DEFAULT 0 NOT NULL,
+    rejected integer DEFAULT 0 NOT NULL,
+    rejections jsonb,
+    warnings jsonb,
+    run text,
+    page integer,
+    first_seq bigint,
+    last_seq bigint,
+    retrieved_ns bigint NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT outcome_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'duplicate'::text, 'quarantined'::text, 'skipped'::text])))
+);
+
+ALTER TABLE ONLY public.outcome FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outcome OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.outcome AS
+ SELECT l.topic_id,
+    l.partition,
+    o."offset",
+    o.item,
+    o.outcome,
+    o.reason,
+    o.detail,
+    o.tenant,
+    o.feed,
+    o.delivery,
+    o.event_source,
+    o.event_id,
+    o.event_type,
+    o.canonicalization,
+    o.fingerprint,
+    o.archived,
+        CASE
+            WHEN o.archived THEN ( SELECT a.object
+               FROM public.artifact a
+              WHERE (((a.tenant = o.tenant) AND (a.topic_id = l.topic_id) AND (a.partition = l.partition)) AND (a.first <= o."offset") AND (a.last >= o."offset"))
+              ORDER BY a.first DESC
+             LIMIT 1)
+            ELSE NULL::text
+        END AS artifact_id,
+    o.lane,
+    o.accepted_lane,
+    o.accepted_offset,
+    o.accepted_item,
+    o.mapping_version,
+    o.rows,
+    o.saved,
+    o.duplicate,
+    o.old,
+    o.ambiguous_order,
+    o.rejected,
+    o.rejections,
+    o.run,
+    o.page,
+    o.first_seq,
+    o.last_seq,
+    o.retrieved_ns,
+    o.recorded_at
+   FROM (public.outcome o
+     JOIN public.lane l ON ((l.id = o.lane)));
+
+ALTER TABLE audit_v1.outcome OWNER TO offerlog_inspector;
+
+CREATE VIEW audit_v1."position" AS
+ SELECT l.topic_id,
+    l.partition,
+    l.next,
+    l.id AS lane,
+    l.kind,
+    l.topic,
+    l.start,
+    l.sequence,
+    l.clock
+   FROM public.lane l;
+
+ALTER TABLE audit_v1."position" OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1."position" IS 'the checkpoint of each lane: the first offset not yet stored, the last number given';
+
+CREATE VIEW audit_v1.projection AS
+ SELECT p.generation,
+    p.partition,
+    p.next,
+    p.lane AS projector_lane,
+    a.lane,
+    a.applied_seq
+   FROM (public.projection p
+     CROSS JOIN LATERAL UNNEST(p.lanes, p.applied) a(lane, applied_seq));
+
+ALTER TABLE audit_v1.projection OWNER TO offerlog_inspector;
+
+CREATE TABLE public.quarantine (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    delivery uuid,
+    feed text,
+    "row" integer DEFAULT 0 NOT NULL,
+    reason text NOT NULL,
+    detail text,
+    message text,
+    line integer,
+    "column" integer,
+    path text,
+    event_source text,
+    event_id text,
+    canonicalization text,
+    fingerprint bytea,
+    lane integer NOT NULL,
+    "offset" bigint NOT NULL,
+    item integer NOT NULL,
+    archived boolean NOT NULL,
+    content jsonb,
+    observation uuid,
+    state text DEFAULT 'open'::text NOT NULL,
+    resolved_by uuid,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['open'::text, 'resolved'::text])))
+);
+
+ALTER TABLE ONLY public.quarantine FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quarantine OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.quarantine AS
+ SELECT q.tenant,
+    q.id,
+    q.delivery,
+    q.feed,
+    q."row",
+    q.reason,
+    q.detail,
+    q.lane,
+    q."offset",
+    q.item,
+    q.archived,
+    q.fingerprint,
+    q.state,
+    q.recorded_at
+   FROM public.quarantine q;
+
+ALTER TABLE audit_v1.quarantine OWNER TO offerlog_inspector;
+
+CREATE TABLE public.receipt (
+    tenant text NOT NULL,
+    delivery uuid NOT NULL,
+    canonicalization text NOT NULL,
+    fingerprint bytea NOT NULL,
+    lane integer NOT NULL,
+    "offset" bigint NOT NULL,
+    item integer NOT NULL
+);
+
+ALTER TABLE ONLY public.receipt FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.receipt OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.receipt AS
+ SELECT r.tenant,
+    r.delivery,
+    r.canonicalization,
+    r.fingerprint,
+    r.lane,
+    r."offset",
+    r.item
+   FROM public.receipt r;
+
+ALTER TABLE audit_v1.receipt OWNER TO offerlog_inspector;
+
+CREATE VIEW audit_v1.relay AS
+ SELECT c.lane,
+    c.published AS published_seq,
+    c.pruned AS pruned_seq,
+    c.holder,
+    c.epoch
+   FROM public.relay_cursor c;
+
+ALTER TABLE audit_v1.relay OWNER TO offerlog_inspector;
+
+CREATE TABLE public.run (
+    tenant text NOT NULL,
+    feed text NOT NULL,
+    run text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.run FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run OWNER TO offerlog_owner;
+
+CREATE TABLE public.run_page (
+    tenant text NOT NULL,
+    feed text NOT NULL,
+    run text NOT NULL,
+    page integer NOT NULL,
+    pages integer,
+    delivery uuid NOT NULL
+);
+
+ALTER TABLE ONLY public.run_page FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_page OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.run AS
+ SELECT r.tenant,
+    r.feed,
+    r.run,
+    r.recorded_at,
+    p.page,
+    p.pages,
+    p.delivery
+   FROM (public.run r
+     LEFT JOIN public.run_page p ON (((p.tenant = r.tenant) AND (p.feed = r.feed) AND (p.run = r.run))));
+
+ALTER TABLE audit_v1.run OWNER TO offerlog_inspector;
+
+CREATE TABLE public.feed_route (
+    topic text NOT NULL,
+    source text NOT NULL,
+    tenant text NOT NULL,
+    feed text NOT NULL
+);
+
+ALTER TABLE ONLY public.feed_route FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.feed_route OWNER TO offerlog_owner;
+
+CREATE TABLE public.outbox_0 (
+    slot integer NOT NULL,
+    lane integer NOT NULL,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    kind text NOT NULL,
+    topic text,
+    key text,
+    event_id uuid,
+    event_type text,
+    body bytea,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+);
+
+ALTER TABLE ONLY public.outbox_0 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_0 OWNER TO offerlog_owner;
+
+CREATE TABLE public.outbox_1 (
+    slot integer NOT NULL,
+    lane integer NOT NULL,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    kind text NOT NULL,
+    topic text,
+    key text,
+    event_id uuid,
+    event_type text,
+    body bytea,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+);
+
+ALTER TABLE ONLY public.outbox_1 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_1 OWNER TO offerlog_owner;
+
+CREATE TABLE public.outbox_2 (
+    slot integer NOT NULL,
+    lane integer NOT NULL,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    kind text NOT NULL,
+    topic text,
+    key text,
+    event_id uuid,
+    event_type text,
+    body bytea,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+);
+
+ALTER TABLE ONLY public.outbox_2 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_2 OWNER TO offerlog_owner;
+
+CREATE TABLE public.outbox_ring (
+    singleton boolean DEFAULT true NOT NULL,
+    slot integer NOT NULL,
+    CONSTRAINT outbox_ring_singleton_check CHECK (singleton)
+);
+
+ALTER TABLE public.outbox_ring OWNER TO offerlog_owner;
+
+CREATE TABLE public.registry (
+    singleton boolean DEFAULT true NOT NULL,
+    version bigint NOT NULL,
+    CONSTRAINT registry_singleton_check CHECK (singleton)
+);
+
+ALTER TABLE public.registry OWNER TO offerlog_owner;
+
+CREATE TABLE public.tenant_key (
+    tenant text NOT NULL,
+    key_id text NOT NULL,
+    wrapped bytea,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    destroyed_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.tenant_key FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.tenant_key OWNER TO offerlog_owner;
+
+ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_0 FOR VALUES IN (0);
+
+ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_1 FOR VALUES IN (1);
+
+ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_2 FOR VALUES IN (2);
+
+ALTER TABLE ONLY public.artifact
+    ADD CONSTRAINT artifact_pkey PRIMARY KEY (tenant, topic_id, partition, first, object);
+
+ALTER TABLE ONLY public.commit_journal
+    ADD CONSTRAINT commit_journal_pkey PRIMARY KEY (lane, from_offset);
+
+ALTER TABLE ONLY public.current_offer
+    ADD CONSTRAINT current_offer_pkey PRIMARY KEY (tenant, generation, offer);
+
+ALTER TABLE ONLY public.feed
+    ADD CONSTRAINT feed_pkey PRIMARY KEY (tenant, name);
+
+ALTER TABLE ONLY public.feed_route
+    ADD CONSTRAINT feed_route_pkey PRIMARY KEY (topic, source);
+
+ALTER TABLE ONLY public.generation
+    ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.generation_pointer
+    ADD CONSTRAINT generation_pointer_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY public.lane
+    ADD CONSTRAINT lane_kind_topic_id_partition_key UNIQUE (kind, topic_id, partition);
+
+ALTER TABLE ONLY public.lane
+    ADD CONSTRAINT lane_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.mapping
+    ADD CONSTRAINT mapping_pkey PRIMARY KEY (tenant, feed, version);
+
+ALTER TABLE ONLY public.observation
+    ADD CONSTRAINT observation_pkey PRIMARY KEY (tenant, offer, strong, ord, id);
+
+ALTER TABLE ONLY public.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (slot, lane, first);
+
+ALTER TABLE ONLY public.outbox_0
+    ADD CONSTRAINT outbox_0_pkey PRIMARY KEY (slot, lane, first);
+
+ALTER TABLE ONLY public.outbox_1
+    ADD CONSTRAINT outbox_1_pkey PRIMARY KEY (slot, lane, first);
+
+ALTER TABLE ONLY public.outbox_2
+    ADD CONSTRAINT outbox_2_pkey PRIMARY KEY (slot, lane, first);
+
+ALTER TABLE ONLY public.outbox_ring
+    ADD CONSTRAINT outbox_ring_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY public.outcome
+    ADD CONSTRAINT outcome_pkey PRIMARY KEY (lane, "offset", item);
+
+ALTER TABLE ONLY public.projection
+    ADD CONSTRAINT projection_pkey PRIMARY KEY (generation, partition);
+
+ALTER TABLE ONLY public.publication
+    ADD CONSTRAINT publication_pkey PRIMARY KEY (tenant, offer);
+
+ALTER TABLE ONLY public.quarantine
+    ADD CONSTRAINT quarantine_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY public.receipt
+    ADD CONSTRAINT receipt_pkey PRIMARY KEY (tenant, delivery);
+
+ALTER TABLE ONLY public.registry
+    ADD CONSTRAINT registry_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY public.relay_cursor
+    ADD CONSTRAINT relay_cursor_pkey PRIMARY KEY (lane);
+
+ALTER TABLE ONLY public.run_page
+    ADD CONSTRAINT run_page_pkey PRIMARY KEY (tenant, feed, run, page, delivery);
+
+ALTER TABLE ONLY public.run
+    ADD CONSTRAINT run_pkey PRIMARY KEY (tenant, feed, run);
+
+ALTER TABLE ONLY public.sighting
+    ADD CONSTRAINT sighting_pkey PRIMARY KEY (lane, seq);
+
+ALTER TABLE ONLY public.tenant_key
+    ADD CONSTRAINT tenant_key_pkey PRIMARY KEY (tenant, key_id);
+
+CREATE UNIQUE INDEX observation_lane ON public.observation USING btree (lane, seq);
+
+CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
+
+CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
+
+CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, observation);
+
+ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_0_pkey;
+
+ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_1_pkey;
+
+ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_2_pkey;
+
+ALTER TABLE ONLY public.generation_pointer
+    ADD CONSTRAINT generation_pointer_active_fkey FOREIGN KEY (active) REFERENCES public.generation(id);
+
+ALTER TABLE public.artifact ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.current_offer ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.feed ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.feed_route ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.mapping ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.observation ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_0 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_1 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outbox_2 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.outcome ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.publication ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quarantine ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.receipt ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_page ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sighting ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.tenant_key ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY tenant_offerlog_audit ON public.artifact FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.current_offer FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.feed FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.feed_route FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.mapping FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.observation FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.outcome FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.publication FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.quarantine FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.receipt FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.run FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.run_page FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.sighting FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.tenant_key FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.current_offer FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.feed FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.feed_route FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.mapping FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.observation FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.publication FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.receipt FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.sighting FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY worker_offerlog_ingest ON public.artifact TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.feed TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.feed_route TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.mapping TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.observation TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.outbox TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.outcome TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.quarantine TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.receipt TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.run TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.run_page TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.sighting TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.tenant_key TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.artifact TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.current_offer TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.feed TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.feed_route TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.mapping TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.observation TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.outbox TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.outbox_0 TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.outbox_1 TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.outbox_2 TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.outcome TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.publication TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.quarantine TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.receipt TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.run TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.run_page TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.sighting TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.tenant_key TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.outbox TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.outbox_0 TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.outbox_1 TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.outbox_2 TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.current_offer TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.observation TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.outbox TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.publication TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.sighting TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_relay ON public.observation TO offerlog_relay USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_relay ON public.outbox TO offerlog_relay USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_relay ON public.sighting TO offerlog_relay USING (true) WITH CHECK (true);
+
+GRANT USAGE ON SCHEMA audit_v1 TO offerlog_inspector;
+GRANT USAGE ON SCHEMA audit_v1 TO offerlog_inspect;
+
+GRANT ALL ON SCHEMA public TO offerlog_owner;
+GRANT USAGE ON SCHEMA public TO offerlog_inspector;
+GRANT USAGE ON SCHEMA public TO offerlog_ingest;
+GRANT USAGE ON SCHEMA public TO offerlog_relay;
+GRANT USAGE ON SCHEMA public TO offerlog_project;
+GRANT USAGE ON SCHEMA public TO offerlog_janitor;
+GRANT USAGE ON SCHEMA public TO offerlog_read;
+GRANT USAGE ON SCHEMA public TO offerlog_audit;
+
+REVOKE ALL ON PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.artifact TO offerlog_audit;
+GRANT SELECT ON TABLE public.artifact TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.artifact TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.artifact TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1.artifact_object TO offerlog_inspect;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.projection TO offerlog_project;
+GRANT SELECT ON TABLE public.projection TO offerlog_inspector;
+GRANT SELECT ON TABLE public.projection TO offerlog_read;
+GRANT SELECT ON TABLE public.projection TO offerlog_audit;
+
+GRANT SELECT ON TABLE audit_v1.checkpoint TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.observation TO offerlog_read;
+GRANT SELECT ON TABLE public.observation TO offerlog_audit;
+GRANT SELECT ON TABLE public.observation TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.observation TO offerlog_ingest;
+GRANT SELECT ON TABLE public.observation TO offerlog_relay;
+GRANT SELECT ON TABLE public.observation TO offerlog_project;
+
+GRANT SELECT ON TABLE public.sighting TO offerlog_read;
+GRANT SELECT ON TABLE public.sighting TO offerlog_audit;
+GRANT SELECT ON TABLE public.sighting TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.sighting TO offerlog_ingest;
+GRANT SELECT ON TABLE public.sighting TO offerlog_relay;
+GRANT SELECT ON TABLE public.sighting TO offerlog_project;
+
+GRANT SELECT ON TABLE audit_v1.claim TO offerlog_inspect;
+
+GRANT INSERT ON TABLE public.commit_journal TO offerlog_ingest;
+GRANT INSERT ON TABLE public.commit_journal TO offerlog_project;
+GRANT SELECT ON TABLE public.commit_journal TO offerlog_inspector;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.lane TO offerlog_ingest;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.lane TO offerlog_project;
+GRANT SELECT ON TABLE public.lane TO offerlog_relay;
+GRANT SELECT ON TABLE public.lane TO offerlog_janitor;
+GRANT SELECT ON TABLE public.lane TO offerlog_inspector;
+GRANT SELECT ON TABLE public.lane TO offerlog_read;
+GRANT SELECT ON TABLE public.lane TO offerlog_audit;
+
+GRANT SELECT ON TABLE audit_v1.commit_journal TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.current_offer TO offerlog_read;
+GRANT SELECT ON TABLE public.current_offer TO offerlog_audit;
+GRANT SELECT ON TABLE public.current_offer TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.current_offer TO offerlog_project;
+
+GRANT SELECT ON TABLE public.publication TO offerlog_read;
+GRANT SELECT ON TABLE public.publication TO offerlog_audit;
+GRANT SELECT ON TABLE public.publication TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
+
+GRANT SELECT ON TABLE audit_v1.current_offer TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.generation TO offerlog_project;
+GRANT SELECT ON TABLE public.generation TO offerlog_read;
+GRANT SELECT ON TABLE public.generation TO offerlog_audit;
+GRANT SELECT ON TABLE public.generation TO offerlog_inspector;
+
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_project;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_read;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_audit;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_inspector;
+
+GRANT SELECT ON TABLE audit_v1.generation TO offerlog_inspect;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.relay_cursor TO offerlog_relay;
+GRANT SELECT,UPDATE ON TABLE public.relay_cursor TO offerlog_janitor;
+GRANT SELECT ON TABLE public.relay_cursor TO offerlog_inspector;
+GRANT SELECT ON TABLE public.relay_cursor TO offerlog_audit;
+
+GRANT SELECT ON TABLE audit_v1.halt TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.feed TO offerlog_read;
+GRANT SELECT ON TABLE public.feed TO offerlog_audit;
+GRANT SELECT ON TABLE public.feed TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.feed TO offerlog_ingest;
+
+GRANT SELECT ON TABLE public.mapping TO offerlog_read;
+GRANT SELECT ON TABLE public.mapping TO offerlog_audit;
+GRANT SELECT ON TABLE public.mapping TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.mapping TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.mapping TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1.observation TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.outbox TO offerlog_inspector;
+GRANT INSERT ON TABLE public.outbox TO offerlog_ingest;
+GRANT INSERT ON TABLE public.outbox TO offerlog_project;
+GRANT SELECT ON TABLE public.outbox TO offerlog_relay;
+GRANT SELECT ON TABLE public.outbox TO offerlog_janitor;
+
+GRANT SELECT ON TABLE audit_v1.outbox TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.outcome TO offerlog_audit;
+GRANT SELECT ON TABLE public.outcome TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.outcome TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.outcome TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1."position" TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1.projection TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.quarantine TO offerlog_audit;
+GRANT SELECT ON TABLE public.quarantine TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantine TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.quarantine TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.receipt TO offerlog_read;
+GRANT SELECT ON TABLE public.receipt TO offerlog_audit;
+GRANT SELECT ON TABLE public.receipt TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.receipt TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.receipt TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1.relay TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.run TO offerlog_audit;
+GRANT SELECT ON TABLE public.run TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.run TO offerlog_ingest;
+
+GRANT SELECT ON TABLE public.run_page TO offerlog_audit;
+GRANT SELECT ON TABLE public.run_page TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.run_page TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.run TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
+GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;
+GRANT SELECT ON TABLE public.feed_route TO offerlog_inspector;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
+
+GRANT SELECT ON TABLE public.outbox_0 TO offerlog_inspector;
+GRANT SELECT,TRUNCATE ON TABLE public.outbox_0 TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.outbox_1 TO offerlog_inspector;
+GRANT SELECT,TRUNCATE ON TABLE public.outbox_1 TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.outbox_2 TO offerlog_inspector;
+GRANT SELECT,TRUNCATE ON TABLE public.outbox_2 TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.outbox_ring TO offerlog_ingest;
+GRANT SELECT ON TABLE public.outbox_ring TO offerlog_project;
+GRANT SELECT ON TABLE public.outbox_ring TO offerlog_inspector;
+GRANT SELECT,UPDATE ON TABLE public.outbox_ring TO offerlog_janitor;
+
+GRANT SELECT,UPDATE ON TABLE public.registry TO offerlog_ingest;
+GRANT SELECT ON TABLE public.registry TO offerlog_relay;
+GRANT SELECT ON TABLE public.registry TO offerlog_project;
+GRANT SELECT ON TABLE public.registry TO offerlog_inspector;
+GRANT SELECT ON TABLE public.registry TO offerlog_read;
+GRANT SELECT ON TABLE public.registry TO offerlog_audit;
+
+GRANT SELECT ON TABLE public.tenant_key TO offerlog_audit;
+GRANT SELECT ON TABLE public.tenant_key TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.tenant_key TO offerlog_ingest;

@@ -1,0 +1,28 @@
+-- Outcomes whose counts do not sum to their rows, or whose numbers do not follow those of the outcome before: then a claim
+-- belongs to two deliveries or to none.
+WITH numbered AS (
+    SELECT o.tenant, o.delivery, o.lane, o."offset", o.item, o.first_seq, o.last_seq,
+           lag(o.last_seq, 1, 0::bigint) OVER (PARTITION BY o.lane ORDER BY o."offset", o.item) AS before
+      FROM audit_v1.outcome AS o
+     WHERE o.first_seq IS NOT NULL OR o.last_seq IS NOT NULL)
+SELECT 'the row counts of an outcome do not add up' AS what, o.tenant, coalesce(o.delivery::text, '') AS delivery, o.lane, o."offset", o.item,
+       format('%s rows, %s saved, %s duplicate, %s old, %s ambiguous_order, %s rejected, numbers %s to %s', o.rows, o.saved, o.duplicate,
+              o.old, o.ambiguous_order, o.rejected, o.first_seq, o.last_seq) AS detail
+  FROM audit_v1.outcome AS o
+ WHERE o.rows <> o.saved + o.duplicate + o.old + o.ambiguous_order + o.rejected
+    OR NOT coalesce(o.last_seq - o.first_seq + 1, 0)
+           BETWEEN o.saved + o.old + o.ambiguous_order AND o.saved + o.old + o.ambiguous_order + o.duplicate
+ UNION ALL
+SELECT 'the numbers of an outcome do not follow those before it', n.tenant, coalesce(n.delivery::text, ''), n.lane, n."offset", n.item,
+       format('numbers %s to %s follow %s', n.first_seq, n.last_seq, n.before)
+  FROM numbered AS n
+ WHERE n.first_seq IS DISTINCT FROM n.before + 1
+    OR n.last_seq IS NULL
+ UNION ALL
+SELECT 'the numbers of the outcomes do not reach the end of the lane', '', '', p.lane, NULL, NULL,
+       format('%s of %s', coalesce(max(n.last_seq), 0), p.sequence)
+  FROM audit_v1.position AS p
+  LEFT JOIN numbered AS n ON n.lane = p.lane
+ WHERE p.kind = 'input'
+ GROUP BY p.lane, p.sequence
+HAVING coalesce(max(n.last_seq), 0) <> p.sequence;

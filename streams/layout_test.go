@@ -1,0 +1,157 @@
+package streams_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/offerlog/offerlog/"
+
+type listed struct {
+	ImportPath string
+	Name       string
+	Doc        string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Name,Doc,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list names %d packages, which is no whole project", len(all))
+	}
+	return all
+}
+
+// floor is how high a package stands: an import may only point down, or sideways among the nouns and to the test rig.
+func floor(path string) int {
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, module), "/"); first {
+	case "cmd":
+		return 3
+	case "streams":
+		return 2
+	case "pkg":
+		return 1
+	default: // schemas, testdata
+		return 0
+	}
+}
+
+func TestM_04_imports_point_down_and_every_package_says_what_it_is(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Doc == "" && p.Name != "main" && !strings.HasPrefix(p.ImportPath, module+"streams/cases") {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+		for _, i := range p.Imports {
+			if strings.HasPrefix(i, module) && floor(i) > floor(p.ImportPath) {
+				t.Errorf("%s imports %s: imports point down (cmd, streams, pkg, schemas)", p.ImportPath, i)
+			}
+			if p.ImportPath == module+"pkg/offer" && strings.HasPrefix(i, module) {
+				t.Errorf("pkg/offer imports %s: the words need nothing", i)
+			}
+		}
+	}
+}
+
+func TestM_04_top_level_holds_what_the_README_says(t *testing.T) {
+	want := []string{"cmd", "pkg", "streams", "schemas", "testdata", "docs", "docker-compose.yml", "go.mod", "Makefile", "README.md"}
+	allowed := append(want, "go.sum", "LICENSE", "Dockerfile", "bin", "build", "CHANGELOG.md")
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, e := range entries {
+		have = append(have, e.Name())
+		if !strings.HasPrefix(e.Name(), ".") && !slices.Contains(allowed, e.Name()) {
+			t.Errorf("top level has %s", e.Name())
+		}
+	}
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			t.Errorf("top level lacks %s", w)
+		}
+	}
+}
+
+func TestM_05_the_required_libraries_are_used(t *testing.T) {
+	all := packages(t)
+	for _, lib := range []string{"github.com/twmb/franz-go/pkg/kgo", "github.com/jackc/pgx/v5", "github.com/cloudevents/sdk-go/v2/event", "github.com/testcontainers/testcontainers-go"} {
+		if !slices.ContainsFunc(all, func(p listed) bool { return slices.Contains(p.Imports, lib) }) {
+			t.Errorf("no package imports %s", lib)
+		}
+	}
+}
+
+// owners says which package writes which table; nobody else's SQL does.
+var owners = map[string]string{
+	"lane": "lane", "commit_journal": "lane",
+	"receipt": "receipt", "outcome": "receipt",
+	"quarantine": "quarantine",
+	"run":        "run", "run_page": "run",
+	"observation": "history", "sighting": "history",
+	"outbox": "outbox", "outbox_0": "outbox", "outbox_1": "outbox", "outbox_2": "outbox", "outbox_ring": "outbox", "relay_cursor": "outbox",
+	"current_offer": "view", "publication": "view", "projection": "view", "generation": "view", "generation_pointer": "view",
+	"registry": "feed", "feed": "feed", "feed_route": "feed", "mapping": "feed",
+	"artifact": "archive", "tenant_key": "archive",
+}
+
+var writes = regexp.MustCompile(`(?im)\b(?:INSERT\s+INTO|DELETE\s+FROM|TRUNCATE(?:\s+TABLE)?|^\s*UPDATE|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_0-9]+)`)
+
+func TestSQLWritesItsOwnTables(t *testing.T) {
+	n := 0
+	for _, path := range sqlFiles(t) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := filepath.Base(filepath.Dir(path))
+		for _, m := range writes.FindAllStringSubmatch(string(b), -1) {
+			n++
+			if owner := owners[m[1]]; owner != pkg {
+				t.Errorf("%s writes %s, which is %q's", path, m[1], owner)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("found %d writing statements: the pattern does not see them", n)
+	}
+}
+
+// sqlFiles are the statements that lie beside the Go that runs them.
+func sqlFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, root := range []string{"../pkg", "../streams", "../cmd"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".sql") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}

@@ -1,0 +1,95 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+func TestMain(m *testing.M) { pipeline.Main(m) }
+
+func TestFromTopicToView(t *testing.T) {
+	for name, o := range map[string]pipeline.Options{
+		"fake broker":                   {},
+		"fake broker, record by record": {Partitions: 1, MaxRecords: 1},
+		"Apache Kafka":                  {RealKafka: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pipeline.New(t, o)
+			p.Topics(streams.Deliveries)
+			p.StartAll()
+			p.ApplyFeed(acme(t))
+			p.Feed(rand.New(rand.NewPCG(1, 2)), deliveries(50)...)
+			p.SettleOffers()
+			checkRecords(t, p, 50)
+		})
+	}
+}
+
+func TestAKilledStageIsReplacedByAnother(t *testing.T) {
+	p := pipeline.New(t, pipeline.Options{MaxRecords: 3})
+	p.Topics(streams.Deliveries)
+	p.StartAll()
+	p.ApplyFeed(acme(t))
+	rng := rand.New(rand.NewPCG(3, 4))
+	records := deliveries(200)
+	for _, stage := range []pipeline.Stage{pipeline.Ingest, pipeline.Relay, pipeline.Project} {
+		w := p.Start(stage)
+		p.Feed(rng, records...)
+		w.Kill()
+	}
+	p.SettleOffers()
+	checkRecords(t, p, 200)
+}
+
+// checkRecords looks for n offers, each with one observation and one change.
+func checkRecords(t *testing.T, p *pipeline.Pipeline, n int) {
+	t.Helper()
+	if got := len(p.Observations("t1")); got != n {
+		t.Errorf("got %d observations, want %d", got, n)
+	}
+	if got := len(p.Offers("t1")); got != n {
+		t.Errorf("got %d offers, want %d", got, n)
+	}
+	if got := len(p.Committed(streams.CurrentOffers)); got != n {
+		t.Errorf("got %d changes of offers, want %d", got, n)
+	}
+}
+
+func acme(t *testing.T) feed.Spec {
+	t.Helper()
+	spec, err := feed.ParseYAML("acme-eu.yaml", []byte(`
+feed: acme-eu
+tenant: t1
+connector: acme-eu
+account: ACC-1
+accepts: {topics: [deliveries], source: /acme-eu/export}
+order: version
+mapping:
+  version: 1
+  fields: {source_record: .sku, source_version: .rev, item: {mpn: .sku}, quantity: .qty}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func deliveries(n int) []*kgo.Record {
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		r := &kgo.Record{Topic: streams.Deliveries, Value: fmt.Appendf(nil, `{"sku": "A-%d", "rev": 1, "qty": 6}`, i)}
+		for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", fmt.Sprint(i)}, {"ce_source", "/acme-eu/export"},
+			{"ce_type", streams.DeliveryType}, {"ce_time", "2025-03-01T08:00:00Z"}, {"content-type", "application/json"}} {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
+		}
+		records[i] = r
+	}
+	return records
+}
