@@ -327,7 +327,7 @@ func lockDev(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, &exitError{exitFailed, "dev_dir", "choose another folder with --dir", fmt.Errorf("start dev: %w", err)}
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a file descriptor
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		return nil, &exitError{exitConflict, "dev_running", "stop it first, or choose another folder with --dir",
 			fmt.Errorf("another offerlog dev runs in %s", dir)}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/mapping"
@@ -55,8 +57,9 @@ func TestScenes(t *testing.T) {
 			return errors.Join(os.Mkdir(bin, 0o755), os.Symlink(self, filepath.Join(bin, "offerlog")))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"servers": servers, "empty-database": emptyDatabase, "sql": sql, "feed": feedCommand,
-			"dev-folder": devFolder, "exits": exits, "await": await,
+			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
+			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes,
+			"exits": sceneExits, "await": sceneAwait,
 		},
 	})
 }
@@ -67,8 +70,8 @@ const theTest key = 0
 
 func tb(ts *testscript.TestScript) testing.TB { return ts.Value(theTest).(testing.TB) }
 
-// servers gives the scene a database with the newest schema and a Kafka without topics.
-func servers(ts *testscript.TestScript, _ bool, _ []string) {
+// sceneServers gives the scene a database with the newest schema and a Kafka without topics.
+func sceneServers(ts *testscript.TestScript, _ bool, _ []string) {
 	dsn := rig.Database(tb(ts))
 	addr, _ := rig.FakeKafka(tb(ts))
 	ts.Setenv("OFFERLOG_POSTGRES", dsn)
@@ -80,13 +83,13 @@ func servers(ts *testscript.TestScript, _ bool, _ []string) {
 	u.User = url.UserPassword("offerlog_nobody", "wrong")
 	ts.Setenv("NOBODY", u.String())
 	ts.Setenv("OFFERLOG_KAFKA", addr)
-	sql(ts, false, []string{"GRANT SELECT ON schema_version TO PUBLIC"})
+	sceneSQL(ts, false, []string{"GRANT SELECT ON schema_version TO PUBLIC"})
 }
 
 var databases atomic.Int64
 
-// emptyDatabase gives the scene a database without a schema, as the server's superuser.
-func emptyDatabase(ts *testscript.TestScript, _ bool, _ []string) {
+// sceneEmptyDatabase gives the scene a database without a schema, as the server's superuser.
+func sceneEmptyDatabase(ts *testscript.TestScript, _ bool, _ []string) {
 	u, err := url.Parse(rig.PostgresServer(tb(ts)))
 	ts.Check(err)
 	server := u.String()
@@ -104,16 +107,16 @@ func emptyDatabase(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("SUPERUSER", u.String())
 }
 
-// sql executes a statement in the scene's database, as superuser.
-func sql(ts *testscript.TestScript, _ bool, args []string) {
+// sceneSQL executes a statement in the scene's database, as superuser.
+func sceneSQL(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(execute(context.Background(), ts.Getenv("SUPERUSER"), func(conn *pgx.Conn) error {
 		_, err := conn.Exec(context.Background(), strings.Join(args, " "))
 		return err
 	}))
 }
 
-// feedCommand registers a feed in the scene's database, as ingest does for a command: feed FILE.
-func feedCommand(ts *testscript.TestScript, _ bool, args []string) {
+// sceneFeed registers a feed in the scene's database, as ingest does for a command: feed FILE.
+func sceneFeed(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	spec, err := feed.ParseFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -129,8 +132,8 @@ func feedCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 }
 
-// devFolder gives the scene a folder for offerlog dev that PostgreSQL's user can enter.
-func devFolder(ts *testscript.TestScript, _ bool, _ []string) {
+// sceneDevFolder gives the scene a folder for offerlog dev that PostgreSQL's user can enter.
+func sceneDevFolder(ts *testscript.TestScript, _ bool, _ []string) {
 	dir, err := os.MkdirTemp("", "offerlog-dev-")
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(os.RemoveAll(dir)) })
@@ -138,8 +141,41 @@ func devFolder(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("OFFERLOG_DIR", dir)
 }
 
-// exits runs a program that must end with an exit code: exits CODE PROGRAM ARGS...
-func exits(ts *testscript.TestScript, _ bool, args []string) {
+// running is the offerlog dev in the scene's folder.
+func running(ts *testscript.TestScript) (i devInstance) {
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(runFile(ts.Getenv("OFFERLOG_DIR")))), &i))
+	return i
+}
+
+// sceneProduce writes a record to the running dev: produce TOPIC TEXT.
+func sceneProduce(ts *testscript.TestScript, _ bool, args []string) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(running(ts).Kafka))
+	ts.Check(err)
+	defer cl.Close()
+	ts.Check(cl.ProduceSync(context.Background(), &kgo.Record{Topic: args[0], Value: []byte(args[1])}).FirstErr())
+}
+
+// sceneOutcomes waits until the running dev has recorded as many: outcomes N.
+func sceneOutcomes(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ts.Check(execute(ctx, running(ts).Postgres, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET ROLE offerlog_inspect")
+		for got := -1; err == nil && got != want; {
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+			err = conn.QueryRow(ctx, "SELECT count(*) FROM audit_v1.outcome").Scan(&got)
+		}
+		return err
+	}))
+}
+
+// sceneExits runs a program that must end with an exit code: exits CODE PROGRAM ARGS...
+func sceneExits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0
@@ -155,8 +191,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// await runs a program until it succeeds: await PROGRAM ARGS...
-func await(ts *testscript.TestScript, _ bool, args []string) {
+// sceneAwait runs a program until it succeeds: await PROGRAM ARGS...
+func sceneAwait(ts *testscript.TestScript, _ bool, args []string) {
 	deadline := time.After(time.Minute)
 	for ts.Exec(args[0], args[1:]...) != nil {
 		select {

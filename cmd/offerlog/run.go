@@ -103,7 +103,7 @@ func (a *app) open(ctx context.Context, roles []string) (_ *installation, err er
 	}
 	if slices.Contains(roles, roleServe) {
 		if in.http, err = net.Listen("tcp", a.settings.Listen); err != nil {
-			return nil, &exitError{exitFailed, "listen", "stop what uses the address, or choose another with --listen", err}
+			return nil, &exitError{exitFailed, "listen", "stop what uses the address, or choose another with --listen (dev: --port)", err}
 		}
 		in.undo = append(in.undo, func() { _ = in.http.Close() }) // again, after the server has
 	}

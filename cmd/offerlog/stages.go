@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/project"
 	"github.com/offerlog/offerlog/streams/relay"
@@ -32,7 +33,7 @@ func (in *installation) makeStages(roles []string) error {
 		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
-		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Committed: wake}, log)
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Committed: wake}, log)
 		in.stages = append(in.stages, i)
 		observe.ingest, folder = i.Stats, in.app.settings.Archive
 	}

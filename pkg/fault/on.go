@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +37,14 @@ func Err(name string) error {
 	fmt.Fprintf(os.Stderr, "fault: %s: %s at hit %d\n", name, f.action, f.at)
 	switch f.action {
 	case "kill":
-		signal(syscall.SIGKILL)
+		send(syscall.SIGKILL)
+		select {} // another thread may be the one that the signal reaches
 	case "stop":
-		signal(syscall.SIGSTOP)
+		woken := make(chan os.Signal, 1)
+		signal.Notify(woken, syscall.SIGCONT)
+		send(syscall.SIGSTOP)
+		<-woken // likewise
+		signal.Stop(woken)
 	case "sleep":
 		time.Sleep(f.wait)
 	case "panic":
@@ -49,12 +55,9 @@ func Err(name string) error {
 	return nil
 }
 
-func signal(s syscall.Signal) {
+func send(s syscall.Signal) {
 	if err := syscall.Kill(os.Getpid(), s); err != nil {
 		panic(fmt.Sprintf("fault: send %s to myself: %v", s, err))
-	}
-	if s == syscall.SIGKILL {
-		select {} // the signal may reach another thread first
 	}
 }
 

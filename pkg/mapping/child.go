@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -185,6 +186,9 @@ type process struct {
 // childArgument is the hidden first argument of a mapper process; the second is its address space in bytes.
 const childArgument = "mapper"
 
+// noticePrefix begins each line that a mapper process means for people.
+const noticePrefix = "offerlog mapper: "
+
 // startTimeout is for the greeting, which waits for nothing but the machine.
 const startTimeout = time.Minute
 
@@ -219,7 +223,7 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("start a mapper process: %s %s did not answer%s: main and TestMain must call mapping.ServeIfChild first", path, childArgument, last)
+		return nil, fmt.Errorf("start a mapper process: %s %s did not answer%s; main and TestMain must call mapping.ServeIfChild first", path, childArgument, last)
 	}
 	return p, nil
 }
@@ -301,8 +305,8 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // its end is what was asked for
 }
 
-// lastWords keeps the first line that a process says of its end. The stacks after it are of no use to anybody but us, and
-// a log must not hold them.
+// lastWords is what a process writes to its standard error. Its own notices are passed on; of a fatal error the first line
+// is kept, since the stacks after it are not for a log.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte
@@ -311,6 +315,9 @@ type lastWords struct {
 func (l *lastWords) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if bytes.HasPrefix(b, []byte(noticePrefix)) {
+		return os.Stderr.Write(b)
+	}
 	if len(l.text) < 512 {
 		l.text = append(l.text, b...)
 	}
@@ -322,7 +329,7 @@ func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(string(l.text)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "offerlog mapper: ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "fatal error: ") {
 			return ": " + line
 		}
 	}

@@ -204,7 +204,7 @@ func (n Numbers) plain(text string) (string, bool) {
 
 func (n Numbers) ungroup(whole string) (string, bool) {
 	isMark := func(r rune) bool { return string(r) == n.Group }
-	if n.Group == groupSpace {
+	if n.Group == GroupSpace {
 		isMark = func(r rune) bool { return strings.ContainsRune(" \u00a0\u2009\u202f", r) }
 	}
 	groups := strings.FieldsFunc(whole, isMark)

@@ -68,6 +68,9 @@ func (r *jsonReader) value(depth int) (any, error) {
 		unquoted, err := r.unquote(raw)
 		return string(unquoted), err
 	case jsontext.KindNumber:
+		if len(raw) > maxFieldBytes {
+			return nil, fmt.Errorf("%w: its text has %d bytes, and may have %d", offer.ErrOutOfRange, len(raw), maxFieldBytes)
+		}
 		return json.Number(raw), nil
 	case jsontext.KindTrue:
 		return true, nil
@@ -137,6 +140,8 @@ func jsonFault(text []byte, err error, read int64) *offer.Fault {
 		offset, path, message = int(syntax.ByteOffset), string(syntax.JSONPointer), syntax.Err.Error()
 	}
 	switch {
+	case errors.Is(err, offer.ErrOutOfRange): // jq converts a number in a time that grows with the square of its length
+		reason, detail = offer.ReasonNumberOutOfRange, ""
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		detail, message = "json_duplicate_key", "the object has this member twice; readers disagree on which of them counts"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

@@ -92,6 +92,11 @@ func TestAHugeExponentCostsNoMoreThanItsLetters(t *testing.T) {
 	if len(res.Rejected) != 1001 || res.Rejected[0].Reason != offer.ReasonNumberOutOfRange || res.Fingerprint.Canonicalization != offer.CanonicalJSON {
 		t.Errorf("got %d rejected, %v", len(res.Rejected), res.Fault)
 	}
+	for _, number := range []string{strings.Repeat("9", 4<<20), "1e" + strings.Repeat("9", 4<<20)} {
+		if res := mapText(t, plain, `{"unmapped":`+number+`}`); res.Fault == nil || res.Fault.Reason != offer.ReasonNumberOutOfRange || res.Fault.Line != 1 {
+			t.Errorf("a number of %d bytes: got %v", len(number), res.Fault)
+		}
+	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}

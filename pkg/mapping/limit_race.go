@@ -9,6 +9,6 @@ import (
 
 // limitMemory cannot do it here: the race detector reserves more address space than any useful limit.
 func limitMemory(uint64) error {
-	fmt.Fprintln(os.Stderr, "offerlog mapper: a race build runs without a limit of its address space")
+	fmt.Fprintln(os.Stderr, noticePrefix+"a race build runs without a limit of its address space")
 	return nil
 }

@@ -22,9 +22,8 @@
 //	dround(x; places)  x with so many digits after the point, halves away from zero
 //
 // An absent argument (null or a null token) gives null. Constants are written as texts: dmul(.price; "1.19"),
-// dec(.price) > dec("0.5").
-// Comparisons (== < sort min) of jq look at no more than the 17 digits of a double; they choose, but never change, a
-// number.
+// dec(.price) > dec("0.5"). Comparisons (== < sort min) of jq look at no more than the 17 digits of a double; they choose,
+// but never change, a number.
 //
 // # What a mapping may know
 //
@@ -35,8 +34,9 @@
 // # Fingerprints
 //
 // A fingerprint's canonicalization is bytes/1, json/1 or rows/1, followed by the attributes that the mapping reads, each
-// after a plus sign (json/1+sequence+subject; json/1+* where an expression uses $ce as a whole). It says all that is
-// needed to compute the fingerprint again, also after the feed has got another mapping.
+// after a plus sign: json/1+sequence+subject. Where an expression uses $ce as a whole it is json/1+*, which covers all
+// attributes but id, source, type, specversion, datacontenttype and time. It says all that is needed to compute the
+// fingerprint again, also after the feed has got another mapping.
 package mapping
 
 import (

@@ -29,7 +29,9 @@ type normaliser struct {
 // names no record has nothing else worth telling.
 func (p *Program) normalise(c claim, eventTime offer.Time) (offer.Row, *offer.Fault) {
 	n := normaliser{p: p, claim: c}
-	n.known(c.fields, "", observationFields)
+	if !c.listed { // else Compile has looked at the names
+		n.known(c.fields, "", observationFields)
+	}
 	var row offer.Row
 	get := func(name string) any { return n.get(c.fields, name, name) }
 

@@ -100,6 +100,7 @@ func TestRowFaults(t *testing.T) {
 		"an expression with two values":     {program("price", "1, 2"), `{"sku":"A-1"}`, offer.ReasonMappingError, "", "price"},
 		"an expression that fails":          {program("price", ".sku.a"), `{"sku":"A-1"}`, offer.ReasonMappingError, "", "price"},
 		"a raised error":                    {program("price", `error("no")`), `{"sku":"A-1"}`, offer.ReasonMappingError, "", "price"},
+		"an error without words":            {program("price", `error(null)`), `{"sku":"A-1"}`, offer.ReasonMappingError, "", "price"},
 		"a row that is a number":            {program("price", ".a"), `7`, offer.ReasonMappingError, "", "item.mpn"},
 		"a decimal comma not declared":      {plain, head + `"price":"4,20","currency":"EUR"}`, offer.ReasonSchemaInvalid, "number_invalid", "price"},
 		"a point where a comma is declared": {comma, head + `"price":"4.20","currency":"EUR"}`, offer.ReasonSchemaInvalid, "number_invalid", "price"},

@@ -27,12 +27,13 @@ func ServeIfChild() (served bool, code int) {
 		err = limitMemory(limit)
 	}
 	if err == nil {
+		debug.SetGCPercent(400) // the heap of one delivery is small beside the limit
 		// Collect harder before the limit ends the process.
 		debug.SetMemoryLimit(max(int64(limit)-runtimeReserve, 64<<20)) //nolint:gosec // no machine has 2^63 bytes
 		err = serve(os.Stdin, os.Stdout)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "offerlog mapper:", err)
+		fmt.Fprintf(os.Stderr, "%s%v\n", noticePrefix, err)
 		return true, 1
 	}
 	return true, 0

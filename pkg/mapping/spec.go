@@ -65,23 +65,25 @@ type Limits struct {
 
 // Values of Spec fields.
 const (
-	KindJSON          = "json"
-	OrderVersion      = "version"
-	OrderObservedAt   = "observed_at"
-	FingerprintBytes  = "bytes"
-	FingerprintJSON   = "json"
-	FingerprintRows   = "rows"
-	AmountsMajor      = "major"
-	AmountsMinor      = "minor"
-	NoDataRefuse      = "refuse"
-	NoDataMap         = "map"
-	groupSpace        = "space"
-	defaultMaxBytes   = 16 << 20
-	defaultMaxRows    = 2_000_000
-	defaultMaxDepth   = 200
-	maxFieldBytes     = 64 << 10
-	maxTopLevelDepth  = 10_000 // what the JSON reader itself bears
-	specDigestContext = "offerlog mapping\n" + Normaliser + "\n"
+	KindJSON         = "json"
+	OrderVersion     = "version"
+	OrderObservedAt  = "observed_at"
+	FingerprintBytes = "bytes"
+	FingerprintJSON  = "json"
+	FingerprintRows  = "rows"
+	AmountsMajor     = "major"
+	AmountsMinor     = "minor"
+	GroupSpace       = "space" // U+0020, U+00A0, U+2009 or U+202F
+	NoDataRefuse     = "refuse"
+	NoDataMap        = "map"
+)
+
+const (
+	defaultMaxBytes = 16 << 20
+	defaultMaxRows  = 2_000_000
+	defaultMaxDepth = 200
+	deepest         = 10_000   // levels of nesting that the JSON reader itself bears
+	maxFieldBytes   = 64 << 10 // of a text in an observation
 )
 
 // withDefaults fills in what the zero value stands for.
@@ -116,7 +118,7 @@ func (s Spec) Digest() offer.Digest {
 	if err != nil {
 		panic("mapping: a spec that is no JSON: " + err.Error()) // texts, numbers and maps of texts always are
 	}
-	return sha256.Sum256(append([]byte(specDigestContext), b...))
+	return sha256.Sum256(append([]byte("offerlog mapping\n"+Normaliser+"\n"), b...))
 }
 
 // A Problem is one thing in a Spec that cannot stand.
@@ -176,7 +178,7 @@ func (s *Spec) settings() (problems []Problem) {
 		bad("order", "%q is not known; want version (the source numbers its versions) or observed_at (it does not); arrival says nothing about which claim is newer", s.Order)
 	}
 	oneOf("numbers.decimal", s.Numbers.Decimal, ".", ",")
-	oneOf("numbers.group", s.Numbers.Group, "", ".", ",", "'", "’", groupSpace)
+	oneOf("numbers.group", s.Numbers.Group, "", ".", ",", "'", "’", GroupSpace)
 	if s.Numbers.Group == s.Numbers.Decimal {
 		bad("numbers.group", "%q is the decimal mark too", s.Numbers.Group)
 	}
@@ -193,8 +195,8 @@ func (s *Spec) settings() (problems []Problem) {
 			bad(l.field, "%d is no limit; want 1 or more", l.n)
 		}
 	}
-	if s.Limits.MaxDepth >= maxTopLevelDepth {
-		bad("limits.max_depth", "%d is too deep; want less than %d", s.Limits.MaxDepth, maxTopLevelDepth)
+	if s.Limits.MaxDepth >= deepest {
+		bad("limits.max_depth", "%d is too deep; want less than %d", s.Limits.MaxDepth, deepest)
 	}
 	switch {
 	case len(s.Fields) > 0 && s.Program != "":

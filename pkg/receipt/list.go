@@ -107,7 +107,7 @@ func Of(ctx context.Context, q Querier, id offer.DeliveryID) ([]Document, error)
 // At returns the attempts at positions that are decided, of the transaction's tenant, in the order in which they were.
 func At(ctx context.Context, q Querier, positions []Position) ([]Document, error) {
 	n := len(positions)
-	topics, partitions, offsets := make([]uuid.UUID, n), make([]int32, n), make([]int64, n)
+	topics, partitions, offsets := make([][16]byte, n), make([]int32, n), make([]int64, n)
 	for i, p := range positions {
 		topics[i], partitions[i], offsets[i] = p.TopicID, p.Partition, p.Offset
 	}
@@ -116,6 +116,18 @@ func At(ctx context.Context, q Querier, positions []Position) ([]Document, error
 		return nil, fmt.Errorf("read the outcomes at %d positions: %w", n, err)
 	}
 	return list, nil
+}
+
+// In returns the attempt at a place, of the transaction's tenant; pgx.ErrNoRows where there is none.
+func In(ctx context.Context, q Querier, p Place) (Document, error) {
+	list, err := documents(ctx, q, []int{p.Lane}, []int64{p.Offset}, []int{p.Item})
+	if err == nil && len(list) == 0 {
+		err = pgx.ErrNoRows
+	}
+	if err != nil {
+		return Document{}, fmt.Errorf("read the outcome at lane %d, offset %d, item %d: %w", p.Lane, p.Offset, p.Item, err)
+	}
+	return list[0], nil
 }
 
 // A Filter narrows List; what is empty matches all.
@@ -152,7 +164,12 @@ func list(ctx context.Context, q Querier, pick string, args ...any) ([]Document,
 	}); err != nil || len(lanes) == 0 {
 		return nil, err
 	}
-	if rows, err = q.Query(ctx, listSQL, lanes, offsets, items); err != nil {
+	return documents(ctx, q, lanes, offsets, items)
+}
+
+func documents(ctx context.Context, q Querier, lanes []int, offsets []int64, items []int) ([]Document, error) {
+	rows, err := q.Query(ctx, listSQL, lanes, offsets, items)
+	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanDocument)

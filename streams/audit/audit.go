@@ -98,6 +98,7 @@ type auditor struct {
 	generation  int
 	checkpoints []view.Checkpoint // of the active generation, by partition
 	readings    map[mappingVersion]reading
+	unread      int64 // deliveries that cannot be read again
 }
 
 // A lane is one row of audit_v1.position.

@@ -19,7 +19,7 @@ SELECT 'the numbers of an outcome do not follow those before it', n.tenant, coal
  WHERE n.first_seq IS DISTINCT FROM n.before + 1
     OR n.last_seq IS NULL
  UNION ALL
-SELECT 'the numbers of the outcomes do not reach the end of the lane', '', '', p.lane, NULL, NULL,
+SELECT 'the numbers of the outcomes do not reach the end of the lane', '', '', p.lane, NULL, 0,
        format('%s of %s', coalesce(max(n.last_seq), 0), p.sequence)
   FROM audit_v1.position AS p
   LEFT JOIN numbered AS n ON n.lane = p.lane

@@ -25,4 +25,4 @@ SELECT o."offset", o.item, o.tenant, o.delivery, coalesce(o.feed, '') AS feed, c
    AND o."offset" >= $2
    AND o."offset" < $3
  ORDER BY o."offset"
- FETCH FIRST $4::int ROWS WITH TIES;
+ FETCH FIRST ($4::int) ROWS WITH TIES;

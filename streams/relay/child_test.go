@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -127,8 +126,8 @@ func TestAPausedRelayIsFencedWhenItWakes(t *testing.T) {
 		}
 		stop()
 		w.verify()
-		if got, want := w.cursors()[fmt.Sprint(w.lanes[0])], `{"lane":1,"published":6}`; got != want {
-			t.Errorf("cursor: got %s, want %s", got, want)
+		if got := w.cursors()[w.lanes[0]]; got != 6 {
+			t.Errorf("the log's cursor: got %d, want 6", got)
 		}
 	})
 }

@@ -211,7 +211,8 @@ func (s *Stage) renew(ctx context.Context, crew *crew) error {
 			return err
 		}
 		for id, w := range crew.workers {
-			if !slices.Contains(kept, id) {
+			if !slices.Contains(kept, id) && !w.ended.Load() {
+				w.log.InfoContext(ctx, "another process has taken the lane")
 				w.stop()
 			}
 		}

@@ -1,31 +1,299 @@
 package relay
 
 import (
-	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/streams"
 )
 
 func TestEachEventIsPublishedOnceInTheOrderOfItsLane(t *testing.T) {
 	onBothBrokers(t, func(t *testing.T, w *world) {
 		w.addLanes(4)
-		w.start(Config{MaxEvents: 7}) // so that transactions end inside of ranges
+		s, _ := w.start(Config{MaxEvents: 7}) // so that transactions end inside of ranges
 		for i := range 20 {
 			for _, l := range w.lanes {
 				w.store(l, []string{"o", "ossso", strings.Repeat("o", 30), "cocbc", "c"}[(i+l)%5])
+				s.Wake()
 			}
 		}
 		w.settle()
 		w.verify()
-		cursors := w.cursors()
+		cursors, events := w.cursors(), 0
 		for _, l := range w.lanes {
-			got, want := cursors[fmt.Sprint(l)], fmt.Sprintf(`{"lane":%d,"published":%d}`, l, len(w.stored[l]))
+			got, want := cursors[l], int64(len(w.stored[l]))
 			if got != want {
-				t.Errorf("cursor of lane %d: got %s, want %s", l, got, want)
+				t.Errorf("the log's cursor of lane %d: got %d, want %d", l, got, want)
+			}
+			events += len(w.stored[l])
+		}
+		if got := s.Stats(); got.Events != int64(events) || got.Transactions < int64(events/7) || got.Restarts != 0 || got.Lanes != 4 || len(got.Halted) != 0 {
+			t.Errorf("got %+v, want %d events in transactions of 7 at most on 4 lanes", got, events)
+		}
+	})
+}
+
+func TestEventsAreCloudEventsInBinaryMode(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(1)
+		l := w.lanes[0]
+		w.store(l, "oscb")
+		w.start(Config{})
+		w.settle()
+		var recordedAt time.Time
+		w.query(&recordedAt, "SELECT clock FROM lane WHERE id = $1", l)
+		common := map[string]string{"specversion": "1.0", "source": "/offerlog", "time": recordedAt.UTC().Format(time.RFC3339Nano),
+			"datacontenttype": "application/json", "lane": strconv.Itoa(l), "tenant": "acme"}
+		observed, changed := key(l, 1), key(l, 3)
+		want := []map[string]string{
+			{"laneseq": "1", "type": "offerlog.observation.recorded.v1", "id": w.newest[l].ID().String(), "subject": "R 1-1", "partitionkey": observed.String()},
+			{"laneseq": "2", "type": "offerlog.observation.sighted.v1", "subject": "R 1-1", "partitionkey": observed.String()},
+			{"laneseq": "3", "type": "offerlog.offer.changed.v1", "id": eventID(l, 3).String(), "subject": "R 1-3", "partitionkey": changed.String()},
+			{"laneseq": "4", "type": "offerlog.test.v1", "id": eventID(l, 4).String()},
+		}
+		keys := []string{observed.String(), observed.String(), changed.String(), ""}
+		for _, topic := range []string{streams.Observations, streams.CurrentOffers} {
+			for _, r := range slices.Concat(w.committed(topic)...) {
+				item := delivery.Decode(r)[0]
+				if item.Fault != nil {
+					t.Fatalf("%s/%d, offset %d: %v", topic, r.Partition, r.Offset, item.Fault)
+				}
+				got := maps.Clone(item.Event.Attributes)
+				seq, err := strconv.Atoi(got["laneseq"])
+				w.must(err)
+				exp := maps.Clone(common)
+				maps.Copy(exp, want[seq-1])
+				if exp["id"] == "" {
+					exp["id"] = got["id"] // derived from observation, delivery and row
+				}
+				if !reflect.DeepEqual(got, exp) {
+					t.Errorf("event %d: got %v, want %v", seq, got, exp)
+				}
+				if string(r.Key) != keys[seq-1] {
+					t.Errorf("event %d: got key %q, want %q", seq, r.Key, keys[seq-1])
+				}
 			}
 		}
-		_ = streams.Observations
+	})
+}
+
+// A broadcast is one number of its lane and one record in each partition, in its place among the others.
+func TestAControlEventReachesEveryPartition(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(1)
+		w.store(w.lanes[0], "oobooooboo")
+		w.start(Config{})
+		w.settle()
+		w.verify()
+		for p, records := range w.committed(streams.Observations) {
+			n := 0
+			for _, r := range records {
+				if header(r, "ce_type") == "offerlog.test.v1" {
+					n++
+				}
+			}
+			if n != 2 {
+				t.Errorf("partition %d: got %d control events, want 2", p, n)
+			}
+		}
+	})
+}
+
+// The case outbox-slow-transaction: a transaction that began first commits last.
+func TestASlowTransactionOfOneLaneIsNotPassedOver(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(2)
+		slow, quick := w.lanes[0], w.lanes[1]
+		written, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			committed <- w.storeWhile(slow, "o", func() {
+				close(written)
+				<-commit
+			})
+		}()
+		<-written
+		w.store(quick, "o")
+		_, stop := w.start(Config{})
+		w.settle(quick)
+		close(commit)
+		w.must(<-committed)
+		w.settle()
+		w.verify()
+		stop()
+		w.start(Config{})
+		w.store(quick, "o")
+		w.settle()
+		w.verify()
+	})
+}
+
+func TestTwoProcessesShareTheLanes(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(4)
+		for _, l := range w.lanes {
+			w.store(l, "o")
+		}
+		a, stopA := w.start(Config{})
+		b, _ := w.start(Config{})
+		w.settle()
+		if a.Stats().Lanes+b.Stats().Lanes != 4 || b.Stats().Lanes == 0 {
+			t.Errorf("got %d and %d lanes, want them shared", a.Stats().Lanes, b.Stats().Lanes)
+		}
+		stopA() // gives its lanes back at once
+		for _, l := range w.lanes {
+			w.store(l, "o")
+		}
+		w.settle()
+		w.verify()
+		if got := b.Stats(); got.Lanes != 4 || got.Restarts != 0 {
+			t.Errorf("got %+v, want the other process on 4 lanes", got)
+		}
+	})
+}
+
+// The copy may be older than the log, by a crash between the two. The log is right.
+func TestTheCursorOfTheLogCountsAndNotItsCopy(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(1)
+		w.store(w.lanes[0], "ooooo")
+		_, stop := w.start(Config{})
+		w.settle()
+		stop()
+		w.asSuperuser("UPDATE relay_cursor SET published = 2")
+		w.start(Config{})
+		w.settle()
+		w.store(w.lanes[0], "oo")
+		w.settle()
+		w.verify()
+	})
+}
+
+// An open transaction of another lane hides what is committed behind it; taking the visible part for the whole would publish
+// twice.
+func TestAStartingLaneWaitsForOpenTransactionsOfOthers(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(1)
+		other, err := w.cluster.NewClient(kgo.TransactionalID(w.cluster.Prefix+"another lane"), kgo.TransactionTimeout(20*time.Second))
+		w.must(err)
+		defer other.Close()
+		w.must(other.BeginTransaction())
+		w.must(other.ProduceSync(t.Context(), cursorRecord(w.cluster, 999, 1)).FirstErr())
+		w.store(w.lanes[0], "ooo")
+		// It waits as the next one does: this lane's first start sees a log that ends in the open transaction.
+		s, stop := w.start(Config{})
+		w.eventually("the lane is taken", func() bool { return s.Stats().Lanes == 1 })
+		w.must(other.EndTransaction(t.Context(), kgo.TryAbort))
+		w.settle()
+		w.must(other.BeginTransaction())
+		w.must(other.ProduceSync(t.Context(), cursorRecord(w.cluster, 999, 2)).FirstErr())
+		w.store(w.lanes[0], "ooo")
+		w.settle() // behind the open one
+		stop()
+		w.asSuperuser("UPDATE relay_cursor SET published = 0")
+		s, _ = w.start(Config{})
+		w.eventually("the lane is taken", func() bool { return s.Stats().Lanes == 1 })
+		w.must(other.EndTransaction(t.Context(), kgo.TryCommit))
+		w.settle()
+		w.verify()
+		if got := s.Stats(); got.Restarts != 0 || len(got.Halted) != 0 {
+			t.Errorf("got %+v, want that the lane has only waited", got)
+		}
+	})
+}
+
+func TestALaneThatCannotGoOnIsHaltedAndTheOthersGoOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason         string
+		damage, repair []string // to the lane $1, of whose events 1 to 4 are published and 5 and 6 are not
+	}{
+		"PostgreSQL has lost commits": {outbox.OutboxBehindLog,
+			[]string{"UPDATE lane SET sequence = 3 WHERE id = $1", "UPDATE relay_cursor SET published = 2 WHERE lane = $1"},
+			[]string{"UPDATE lane SET sequence = 6 WHERE id = $1"}},
+		"the log's cursor is older than its copy": {outbox.CursorBehind,
+			[]string{"UPDATE relay_cursor SET published = 5 WHERE lane = $1"},
+			[]string{"UPDATE relay_cursor SET published = 4 WHERE lane = $1"}},
+		"the outbox lacks a number": {outbox.InvariantBroken,
+			[]string{"UPDATE outbox SET lane = 0 WHERE lane = $1 AND first = 5"},
+			[]string{"UPDATE outbox SET lane = $1 WHERE lane = 0"}},
+		"the outbox lacks the last number": {outbox.InvariantBroken,
+			[]string{"UPDATE outbox SET lane = 0 WHERE lane = $1 AND first = 6"},
+			[]string{"UPDATE outbox SET lane = $1 WHERE lane = 0"}},
+		"history lacks a number": {outbox.InvariantBroken,
+			[]string{"UPDATE observation SET seq = -seq WHERE lane = $1 AND seq = 5"},
+			[]string{"UPDATE observation SET seq = -seq WHERE lane = $1 AND seq = -5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothBrokers(t, func(t *testing.T, w *world) {
+				w.addLanes(2)
+				bad, good := w.lanes[0], w.lanes[1]
+				w.store(bad, "oooo")
+				w.store(good, "oooo")
+				_, stop := w.start(Config{})
+				w.settle()
+				stop()
+				w.store(bad, "o")
+				w.store(bad, "o")
+				for _, sql := range c.damage {
+					w.asSuperuser(sql, bad)
+				}
+				s, stop := w.start(Config{})
+				w.eventually("the lane is halted", func() bool { return s.Stats().Halted[bad] == c.reason })
+				w.store(good, "o")
+				w.settle(good)
+				stop()
+				if n := strings.Count(w.log.String(), "level=ERROR"); n != 1 {
+					t.Errorf("got %d errors in the log, want 1", n)
+				}
+				if got := w.cursors()[bad]; got != 4 {
+					t.Errorf("the log's cursor: got %d, want it where it was, at 4", got)
+				}
+				s, stop = w.start(Config{})
+				w.store(good, "o")
+				w.settle(good)
+				if got := s.Stats(); got.Halted[bad] != c.reason || got.Lanes != 1 {
+					t.Errorf("got %+v, want lane %d still halted", got, bad)
+				}
+				for _, sql := range c.repair {
+					w.asSuperuser(sql, bad)
+				}
+				w.asSuperuser("UPDATE relay_cursor SET halt_reason = NULL, halted_at = NULL WHERE lane = $1", bad)
+				w.settle()
+				stop()
+				w.verify()
+			})
+		})
+	}
+}
+
+// A log that lacks the cursor altogether is another one than was written: publishing into it would begin in the middle.
+func TestALogWithoutCursorHaltsTheLane(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(1)
+		l := w.lanes[0]
+		w.store(l, "oo")
+		_, stop := w.start(Config{})
+		w.settle()
+		stop()
+		right := w.cluster
+		w.cluster.Prefix += "empty."
+		w.applyTopics()
+		w.store(l, "o")
+		s, stop := w.start(Config{})
+		w.eventually("the lane is halted", func() bool { return s.Stats().Halted[l] == outbox.CursorBehind })
+		stop()
+		w.cluster = right
+		w.asSuperuser("UPDATE relay_cursor SET halt_reason = NULL, halted_at = NULL")
+		w.start(Config{})
+		w.settle()
+		w.verify()
 	})
 }

@@ -53,6 +53,9 @@ func (w *worker) run(ctx context.Context) {
 	for {
 		err := w.session(ctx, wait.Reset)
 		if ctx.Err() != nil {
+			if err != nil && !errors.Is(err, context.Canceled) {
+				w.log.WarnContext(ctx, "leave the lane with a transaction whose end is unknown", "error", err)
+			}
 			w.release(ctx)
 			return
 		}

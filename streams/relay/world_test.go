@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) { rig.Main(m, beRelay) }
 const partitions = 3
 
 // patience bounds every wait of these tests.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // onBothBrokers runs a test on the fake broker and on Apache Kafka, each time in a world of its own.
 func onBothBrokers(t *testing.T, test func(t *testing.T, w *world)) {
@@ -53,11 +54,11 @@ type world struct {
 	client  *kgo.Client
 	lanes   []int
 
-	mu       sync.Mutex
-	stored   map[int]string // by lane: the kind of each of its events, as store takes them
-	records  map[int][]string
-	newest   map[int]*history.Observation
-	identity atomic.Int64
+	mu     sync.Mutex
+	stored map[int]string               // by lane: the kind of each of its events, as store takes them
+	newest map[int]*history.Observation // by lane
+
+	log *logbook // of the stage that was started last
 }
 
 var worlds atomic.Int64
@@ -70,16 +71,22 @@ func newWorld(t testing.TB, addr string) *world {
 	w.must(err)
 	t.Cleanup(pool.Close)
 	w.pool = pool
+	w.applyTopics()
+	return w
+}
+
+// applyTopics makes the topics on the cluster as it is named now.
+func (w *world) applyTopics() {
+	w.t.Helper()
 	client, err := w.cluster.NewClient()
 	w.must(err)
 	defer client.Close()
-	plan, err := kafka.Plan(t.Context(), client, w.cluster.Specs(streams.OwnTopics(partitions), nil, partitions))
+	plan, err := kafka.Plan(w.t.Context(), client, w.cluster.Specs(streams.OwnTopics(partitions), nil, partitions))
 	w.must(err)
-	w.must(kafka.Apply(t.Context(), client, plan))
+	w.must(kafka.Apply(w.t.Context(), client, plan))
 	w.client, err = w.cluster.NewClient() // the other one remembers that the topics did not exist
 	w.must(err)
-	t.Cleanup(w.client.Close)
-	return w
+	w.t.Cleanup(w.client.Close)
 }
 
 func (w *world) must(err error) {
@@ -197,6 +204,7 @@ func (w *world) start(cfg Config, opts ...kgo.Opt) (s *Stage, stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	log := &logbook{}
+	w.log = log
 	s = New(w.pool, w.cluster, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	s.producerOpts = opts
 	done := make(chan error, 1)
@@ -387,14 +395,17 @@ func short(numbers []int64) string {
 	return fmt.Sprintf("%d numbers, %v ... %v", len(numbers), numbers[:20], numbers[len(numbers)-20:])
 }
 
-// cursors reads the last committed cursor of each lane.
-func (w *world) cursors() map[string]string {
+// cursors reads the last committed cursor of each lane from the log.
+func (w *world) cursors() map[int]int64 {
 	w.t.Helper()
-	last := map[string]string{}
-	for _, records := range w.committed(streams.RelayCursor) {
-		for _, r := range records {
-			last[string(r.Key)] = string(r.Value)
+	last := map[int]int64{}
+	for _, r := range slices.Concat(w.committed(streams.RelayCursor)...) {
+		var c cursor
+		w.must(json.Unmarshal(r.Value, &c))
+		if string(r.Key) != strconv.Itoa(c.Lane) {
+			w.t.Errorf("the cursor of lane %d has key %q", c.Lane, r.Key)
 		}
+		last[c.Lane] = c.Published
 	}
 	return last
 }

@@ -154,9 +154,14 @@ func (p *Pipeline) Topics(names ...string) {
 	ctx, cancel := p.patience()
 	defer cancel()
 	specs := p.Cluster.Specs(streams.OwnTopics(p.opts.Partitions), names, p.opts.Partitions)
-	plan, err := kafka.Plan(ctx, p.Client, specs)
+	cl, err := p.Cluster.NewClient() // a client remembers for a while which topics were not there
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer cl.Close()
+	plan, err := kafka.Plan(ctx, cl, specs)
 	if err == nil {
-		err = kafka.Apply(ctx, p.Client, plan)
+		err = kafka.Apply(ctx, cl, plan)
 	}
 	if err != nil {
 		p.t.Fatal(err)

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// commandSource is the source of the command events that this program publishes.
+const commandSource = "/offerlog/cli"
+
+// A decision says who wants something, and why.
+type decision struct{ actor, reason string }
+
+func (a *app) feedCommand() *cobra.Command {
+	var (
+		d       decision
+		dryRun  bool
+		timeout time.Duration
+	)
+	apply := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Register a feed, or its new settings",
+		Long: "Checks a feed file here, publishes it as a command event with an id of its own, and waits for what becomes of it. The file\n" +
+			"names the tenant. Applying a feed that is in force already changes nothing.",
+		Example: "  offerlog feed apply acme-eu/feed.yaml --reason \"ticket 4411\"\n  offerlog feed apply acme-eu/feed.yaml --dry-run",
+		Args:    oneArg("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := readFeed(args[0])
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return a.showSpec(spec)
+			}
+			ctx, cancel := withTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return a.applyFeed(ctx, spec, d)
+		},
+	}
+	apply.Flags().StringVar(&d.actor, "actor", userName(), "who decides this")
+	apply.Flags().StringVar(&d.reason, "reason", "", "why; kept with the command")
+	apply.Flags().BoolVar(&dryRun, "dry-run", false, "only check the file and print what would be applied")
+	apply.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the outcome")
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "Print the tenant's feeds",
+		Example: "  offerlog feed list\n  offerlog feed list --tenant demo --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var feeds []feed.Registered
+			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
+				feeds, err = feed.List(cmd.Context(), tx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return show(a, "FEED\tMAPPING\tORDER\tSOURCE\tTOPICS\tAPPLIED", feeds, func(r feed.Registered) string {
+				return cells(r.Feed, decimal(int64(r.MappingVersion)), r.Order, r.Source, strings.Join(r.Topics, ","), r.AppliedAt.UTC().Format(time.RFC3339))
+			})
+		},
+	}
+	one := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Print a feed as it was applied, with the defaults",
+		Example: "  offerlog feed show acme-eu\n  offerlog feed show acme-eu --json",
+		Args:    oneArg("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var r feed.Registered
+			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
+				r, err = findFeed(cmd.Context(), tx, args[0])
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return show(a, "", []feed.Registered{r}, nil)
+			}
+			return a.showSpec(r.Spec)
+		},
+	}
+	return group("feed", "Register feeds and look at them", apply, list, one)
+}
+
+// readFeed reads and checks a feed file.
+func readFeed(name string) (feed.Spec, error) {
+	spec, err := feed.ParseFile(name)
+	if invalid, ok := errors.AsType[*feed.InvalidError](err); ok {
+		return spec, &exitError{exitUsage, invalid.Code(), "correct the file; nothing was published", err}
+	}
+	if err != nil {
+		return spec, usage("check the name of the file", "%w", err)
+	}
+	return spec, nil
+}
+
+// findFeed returns a feed of the transaction's tenant.
+func findFeed(ctx context.Context, tx pgx.Tx, name string) (feed.Registered, error) {
+	r, err := feed.Show(ctx, tx, name)
+	if errors.Is(err, feed.ErrUnknown) {
+		return r, &exitError{exitNotFound, "no_feed", "run offerlog feed list for the tenant's feeds", fmt.Errorf("%w: %q", feed.ErrUnknown, name)}
+	}
+	return r, err
+}
+
+// showSpec prints a feed as a feed file.
+func (a *app) showSpec(s feed.Spec) error {
+	if a.json {
+		return show(a, "", []feed.Spec{s}, nil)
+	}
+	b, err := s.JSON()
+	if err == nil {
+		b, err = yaml.JSONToYAML(b)
+	}
+	if err != nil {
+		return fmt.Errorf("print feed %s: %w", s.Feed, err)
+	}
+	_, err = a.stdout.Write(b)
+	return err
+}
+
+// An applied feed is what became of the command.
+type applied struct {
+	Command        string `json:"command"` // the event's id
+	Tenant         string `json:"tenant"`
+	Feed           string `json:"feed"`
+	MappingVersion int    `json:"mapping_version"`
+	Changed        bool   `json:"changed"` // false: it was in force already
+	receipt.Standpoint
+	Outcome offer.Outcome `json:"outcome"`
+}
+
+// applyFeed applies a spec on the servers of the settings and prints the outcome.
+func (a *app) applyFeed(ctx context.Context, spec feed.Spec, d decision) error {
+	if origin := a.origins["tenant"]; a.settings.Tenant != "" && a.settings.Tenant != spec.Tenant {
+		return &exitError{exitNotAllowed, "other_tenant", "use the file's tenant, or correct the file",
+			fmt.Errorf("feed %s is of tenant %s, and the tenant is set to %s (%s)", spec.Feed, spec.Tenant, a.settings.Tenant, origin)}
+	}
+	a.settings.Tenant = spec.Tenant
+	a.findDev()
+	cl, err := a.openKafka(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	pool, err := a.openTenant(ctx, postgres.Audit)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	result, err := a.commandFeed(ctx, cl, pool, spec, d)
+	if err != nil {
+		return err
+	}
+	return show(a, "FEED\tTENANT\tMAPPING\tOUTCOME\tEVENT\tCOMMAND", []applied{result}, func(r applied) string {
+		outcome := string(r.Outcome)
+		if !r.Changed {
+			outcome += " (was in force)"
+		}
+		return cells(r.Feed, r.Tenant, decimal(int64(r.MappingVersion)), outcome, r.Standpoint.String(), r.Command)
+	})
+}
+
+// commandFeed publishes the command that applies a feed and returns its outcome. A refusal is an error with its fault.
+func (a *app) commandFeed(ctx context.Context, cl *kgo.Client, pool *pgxpool.Pool, spec feed.Spec, d decision) (applied, error) {
+	id := uuid.NewString()
+	rec, err := feedCommandEvent(id, spec, d)
+	if err != nil {
+		return applied{}, err
+	}
+	records, err := produce(ctx, cl, a.settings.Cluster(), []*kgo.Record{rec})
+	if err != nil {
+		return applied{}, err
+	}
+	fmt.Fprintf(a.stderr, "command %s stands at %s/%d/%d\n", id, records[0].Topic, records[0].Partition, records[0].Offset)
+	documents, err := awaitOutcomes(ctx, pool, spec.Tenant, records)
+	if err != nil {
+		return applied{}, err
+	}
+	if len(documents) != 1 {
+		return applied{}, fmt.Errorf("apply feed %s: command %s has %d outcomes", spec.Feed, id, len(documents))
+	}
+	doc := documents[0]
+	if doc.Outcome == offer.Quarantined {
+		return applied{}, &exitError{exitConflict, doc.Reason, "mend what the message names and apply again; nothing was changed",
+			fmt.Errorf("feed %s is refused: %s", spec.Feed, doc.Message)}
+	}
+	result := applied{Command: id, Tenant: spec.Tenant, Feed: spec.Feed, MappingVersion: spec.Mapping.Version, Standpoint: doc.Standpoint, Outcome: doc.Outcome}
+	err = postgres.AsTenant(ctx, pool, postgres.Audit, spec.Tenant, func(tx pgx.Tx) error {
+		r, err := findFeed(ctx, tx, spec.Feed)
+		result.Changed = r.Delivery.String() == doc.Delivery
+		return err
+	})
+	return result, err
+}
+
+// feedCommandEvent is the command event that applies a feed.
+func feedCommandEvent(id string, spec feed.Spec, d decision) (*kgo.Record, error) {
+	payload, err := spec.JSON()
+	if err != nil {
+		return nil, err
+	}
+	e := cloudevents.NewEvent()
+	e.SetID(id)
+	e.SetSource(commandSource)
+	e.SetType(streams.FeedApplyType)
+	e.SetTime(time.Now())
+	e.SetExtension(streams.ExtTenant, spec.Tenant)
+	if d.actor != "" {
+		e.SetExtension("actor", d.actor)
+	}
+	if d.reason != "" {
+		e.SetExtension("reason", d.reason)
+	}
+	e.SetDataContentType(cloudevents.ApplicationJSON)
+	e.DataEncoded = payload
+	rec, err := delivery.Encode(e, streams.Commands, []byte(spec.Tenant))
+	if err != nil {
+		return nil, usage("check --actor and --reason", "%w", err)
+	}
+	return rec, nil
+}
+
+// userName is who the operating system says runs this.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// withTimeout bounds a wait, and says so where it ends.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("timed out after %s", d))
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/view"
+)
+
+func (a *app) offersCommand() *cobra.Command {
+	var f view.Filter
+	cmd := &cobra.Command{
+		Use:     "offers",
+		Short:   "Print the current offers",
+		Long:    "Prints each offer as it now stands. What an offer says is its source's claim: nothing here is confirmed stock.",
+		Example: "  offerlog offers --item AX-440\n  offerlog offers --account ACC-1 --record AX-440-R2 --json\n  offerlog offers --all",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var offers []view.Document
+			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
+				offers, err = view.Offers(cmd.Context(), tx, f)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return show(a, "ACCOUNT\tRECORD\tMPN\tMANUFACTURER\tQUANTITY\tPRICE\tPER\tOBSERVED\tREV\tFLAGS", offers, offerCells)
+		},
+	}
+	cmd.Flags().StringVar(&f.Account, "account", "", "only of this supplier account")
+	cmd.Flags().StringVar(&f.Record, "record", "", "only the one that the supplier calls so")
+	cmd.Flags().StringVar(&f.Item, "item", "", "only of this manufacturer's part number")
+	cmd.Flags().BoolVar(&f.IncludeDeleted, "all", false, "deleted ones too")
+	return cmd
+}
+
+func offerCells(o view.Document) string {
+	flags := o.Flags
+	if o.Deleted {
+		flags = append([]string{"deleted"}, flags...)
+	}
+	return cells(o.Account, o.Record, o.Item.MPN, o.Item.Manufacturer, o.Quantity.String(), money(o.Content), per(o.Basis), second(o.ObservedAt),
+		decimal(o.Revision), strings.Join(flags, " "))
+}
+
+// money is a price with its currency, as texts.
+func money(c offer.Content) string {
+	return strings.TrimSpace(c.Price.String() + " " + c.Currency)
+}
+
+// per is what a price is for.
+func per(b offer.Basis) string {
+	return strings.TrimSpace(b.Per.String() + " " + b.Unit)
+}

@@ -1,0 +1,230 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// claim is the statement that an event of history makes.
+func claim(e *history.Event) *history.Claim {
+	if e.Sighting != nil {
+		return e.Sighting
+	}
+	return &e.Claim
+}
+
+// whereOf names an event of history.
+func whereOf(e *history.Event) Where {
+	c := claim(e)
+	return Where{Tenant: e.Key.Tenant, Offer: e.Key.String(), Observation: e.Observation.ID().String(), Delivery: c.Delivery.String(), Row: c.Row, Lane: c.Lane, Seq: c.Seq}
+}
+
+// history returns the events after < number <= upTo of a lane, in order.
+func (a *auditor) history(ctx context.Context, lane int, after, upTo int64) ([]history.Event, error) {
+	rows, err := a.tx.Query(ctx, statement("history"), lane, after, upTo)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of lane %d: %w", lane, err)
+	}
+	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e history.Event, err error) {
+		var (
+			o                   history.Row
+			c                   history.Claim
+			sighting            bool
+			delivery            uuid.UUID
+			retrieved, observed int64
+		)
+		if err := row.Scan(append(o.Into(), &sighting, &c.Lane, &c.Seq, &delivery, &c.Row, &c.WeakIdentity, &observed, &c.ObservedAt.Text,
+			&retrieved, &c.RecordedAt)...); err != nil {
+			return e, err
+		}
+		if e.Observation, err = o.Observation(); err != nil || !sighting {
+			return e, err
+		}
+		c.Delivery, c.ObservedAt.Nanos, c.RetrievedAt = offer.DeliveryID(delivery), observed, time.Unix(0, retrieved).UTC()
+		e.Sighting = &c
+		return e, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the history of lane %d: %w", lane, err)
+	}
+	return events, nil
+}
+
+// claimsOf returns what history holds under the numbers of outcomes, by delivery. What is of none of them is a violation.
+func (a *auditor) claimsOf(ctx context.Context, l *lane, outcomes []outcome) (map[uuid.UUID][]history.Event, error) {
+	first, last := int64(0), int64(0)
+	accepted := map[uuid.UUID]bool{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Delivery != nil && o.FirstSeq > 0 {
+			accepted[*o.Delivery] = true
+		}
+		if o.FirstSeq > 0 && (first == 0 || o.FirstSeq < first) {
+			first = o.FirstSeq
+		}
+		last = max(last, o.LastSeq)
+	}
+	if first == 0 {
+		return nil, nil
+	}
+	events, err := a.history(ctx, l.ID, first-1, last)
+	if err != nil {
+		return nil, err
+	}
+	claims := map[uuid.UUID][]history.Event{}
+	for _, e := range events {
+		by := uuid.UUID(claim(&e).Delivery)
+		if !accepted[by] {
+			a.found(Violation{Invariant: "I5", What: "history holds a claim of a delivery that did not make it", Where: whereOf(&e)})
+		}
+		claims[by] = append(claims[by], e)
+	}
+	return claims, nil
+}
+
+// hold holds what is stored of a delivery against what its payload says.
+func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Result, stored []history.Event) error {
+	a.count("I5", 1, "deliveries read again")
+	a.count("I5", int64(res.RowCount), "rows")
+	bad := func(row int, what, format string, args ...any) {
+		w := d.where(l.ID)
+		w.Row = row
+		a.found(Violation{Invariant: "I5", What: what, Where: w, Detail: fmt.Sprintf(format, args...)})
+	}
+	if res.Fault != nil {
+		bad(0, "an accepted delivery cannot be read", "%v", res.Fault)
+		return nil
+	}
+	if recorded := (offer.Fingerprint{Canonicalization: d.Canonicalization, Digest: digest(d.Fingerprint)}); res.Fingerprint != recorded {
+		a.found(Violation{Invariant: "I3", What: "the fingerprint of a delivery is not that of its payload", Where: d.where(l.ID),
+			Detail: fmt.Sprintf("recorded %s, want %s", recorded, res.Fingerprint)})
+	}
+	if res.RowCount != d.Rows {
+		bad(0, "a delivery has another number of rows", "%d are recorded, want %d", d.Rows, res.RowCount)
+	}
+	rejected := map[int]offer.Fault{}
+	for _, f := range d.Rejections {
+		rejected[f.Row] = f
+	}
+	for _, want := range res.Rejected {
+		if f, ok := rejected[want.Row]; !ok || f.Reason != want.Reason || f.Detail != want.Detail {
+			bad(want.Row, "a row that must be rejected is not, or for another reason", "want %s (%s)", want.Reason, want.Detail)
+		}
+		delete(rejected, want.Row)
+	}
+	own, sightings, err := a.holdRows(ctx, l, d, res, stored, rejected)
+	if err != nil {
+		return err
+	}
+	for row, f := range rejected {
+		bad(row, "a row is rejected that its payload does not reject", "%v", &f)
+	}
+	if d.Saved+d.Old+d.AmbiguousOrder != own || d.Duplicate != sightings+res.Repeated || d.Rejected != len(d.Rejections) {
+		bad(0, "the row counts of a delivery are not those of its claims", "%d saved, %d old, %d ambiguous_order, %d duplicate, %d rejected; history has %d observations and %d sightings, %d rows repeat others and %d are rejected",
+			d.Saved, d.Old, d.AmbiguousOrder, d.Duplicate, d.Rejected, own, sightings, res.Repeated, len(d.Rejections))
+	}
+	return nil
+}
+
+// holdRows holds the claims of a delivery against its valid rows and returns how many are observations of its own and how
+// many sightings. Of rejected it removes the conflicts that are ones.
+func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.Result, stored []history.Event, rejected map[int]offer.Fault) (own, sightings int, err error) {
+	byRow := make(map[int]*history.Event, len(stored))
+	for i := range stored {
+		e := &stored[i]
+		if e.Sighting == nil {
+			own++
+		} else {
+			sightings++
+		}
+		if byRow[claim(e).Row] != nil {
+			a.found(Violation{Invariant: "I5", What: "a row makes two claims", Where: whereOf(e)})
+		}
+		byRow[claim(e).Row] = e
+	}
+	var conflicts []history.Observation
+	for i := range res.Rows {
+		row := &res.Rows[i]
+		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, offer.DeliveryID(*d.Delivery), false, row)
+		e := byRow[row.Number]
+		delete(byRow, row.Number)
+		switch conflict := rejected[row.Number]; {
+		case conflict.Reason == offer.ReasonRevisionConflict && e == nil:
+			delete(rejected, row.Number)
+			conflicts = append(conflicts, want)
+		case e == nil:
+			w := d.where(l.ID)
+			w.Offer, w.Observation, w.Row = want.Key.String(), want.ID().String(), row.Number
+			a.found(Violation{Invariant: "I5", What: "a row of a payload is in no observation and no sighting", Where: w})
+		default:
+			if differs := differences(e, &want); differs != "" {
+				w := whereOf(e)
+				w.Object = d.ArtifactID
+				a.found(Violation{Invariant: "I5", What: "a claim is not what its payload says", Where: w, Detail: differs})
+			}
+		}
+	}
+	for _, e := range byRow {
+		w := whereOf(e)
+		w.Object = d.ArtifactID
+		a.found(Violation{Invariant: "I5", What: "a claim has no row in its payload", Where: w})
+	}
+	return own, sightings, a.conflicts(ctx, l, d, conflicts)
+}
+
+// differences says in what a claim is not the one that a row makes, "" where it is.
+func differences(e *history.Event, want *history.Observation) string {
+	o, c := &e.Observation, claim(e)
+	switch {
+	case o.Key != want.Key:
+		return fmt.Sprintf("it is about %s, want %s", o.Key, want.Key)
+	case o.Rank.Strong != want.Rank.Strong || o.Rank.Order != want.Rank.Order || o.RevisionKey != want.RevisionKey:
+		return fmt.Sprintf("revision %s, want %s", o.RevisionKey, want.RevisionKey)
+	case o.ID() != want.ID() || o.Rank.Mapping != want.Rank.Mapping:
+		return fmt.Sprintf("observation %s, want %s", o.ID(), want.ID())
+	case c.ObservedAt != want.ObservedAt:
+		return fmt.Sprintf("observed at %s, want %s", c.ObservedAt, want.ObservedAt)
+	case o.Content.Digest() != want.Rank.Content || o.Rank.Content != want.Rank.Content:
+		return fmt.Sprintf("content %s with digest %s, want %s", o.Content.Digest(), o.Rank.Content, want.Rank.Content)
+	}
+	return ""
+}
+
+// conflicts holds the rows that were rejected for a revision that stands with other content against what stands.
+func (a *auditor) conflicts(ctx context.Context, l *lane, d *again, rows []history.Observation) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	tenants, offers, ids := make([]string, len(rows)), make([][16]byte, len(rows)), make([][16]byte, len(rows))
+	for i, o := range rows {
+		tenants[i], offers[i], ids[i] = o.Key.Tenant, o.Offer, o.ID()
+	}
+	found, err := a.tx.Query(ctx, statement("standing"), tenants, offers, ids)
+	if err != nil {
+		return fmt.Errorf("read what rows conflict with: %w", err)
+	}
+	standing := map[offer.ObservationID]offer.Digest{}
+	var (
+		id      uuid.UUID
+		content []byte
+	)
+	if _, err := pgx.ForEachRow(found, []any{&id, &content}, func() error { standing[offer.ObservationID(id)] = digest(content); return nil }); err != nil {
+		return fmt.Errorf("read what rows conflict with: %w", err)
+	}
+	for _, o := range rows {
+		if content, ok := standing[o.ID()]; !ok || content == o.Rank.Content {
+			w := d.where(l.ID)
+			w.Offer, w.Observation, w.Row = o.Key.String(), o.ID().String(), o.Row
+			a.found(Violation{Invariant: "I5", What: "a row is rejected as a conflict with what does not contradict it", Where: w, Detail: "revision " + o.RevisionKey})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/mapping"
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+// Bounds of a chunk of deliveries.
+const (
+	chunkRecords = 500
+	chunkBytes   = 4 << 20
+)
+
+// An outcome is one row of audit_v1.outcome, with what the archive says of its payload.
+type outcome struct {
+	Offset           int64
+	Item             int
+	Tenant           string
+	Delivery         *uuid.UUID
+	Feed             string
+	EventSource      string
+	EventID          string
+	EventType        string
+	Outcome          string
+	Canonicalization string
+	Fingerprint      []byte
+	Archived         bool
+	ArtifactID       string
+	MappingVersion   int // 0: no feed reads it
+	Rows             int
+	Saved            int
+	Duplicate        int
+	Old              int
+	AmbiguousOrder   int
+	Rejected         int
+	Rejections       []offer.Fault
+	FirstSeq         int64
+	LastSeq          int64
+	SHA256           []byte `db:"sha256"` // of its entry; nil: it has none
+	Kept             bool   // it, or another copy of the same refused payload, is archived
+}
+
+// where names the outcome.
+func (o *outcome) where(lane int) Where {
+	w := Where{Tenant: o.Tenant, Object: o.ArtifactID, Lane: lane, Offset: &o.Offset, Item: o.Item}
+	if o.Delivery != nil {
+		w.Delivery = o.Delivery.String()
+	}
+	return w
+}
+
+// A place is where an event stands in a partition.
+type place struct {
+	offset int64
+	item   int
+}
+
+// deliveries goes through the input lanes: their outcomes are held against the records of the log, and what is stored of each
+// accepted delivery against its payload, read again.
+func (a *auditor) deliveries(ctx context.Context) error {
+	if err := a.loadReadings(ctx); err != nil {
+		return err
+	}
+	if a.log == nil {
+		a.skip("there is no cluster to read", "I1")
+	}
+	if a.in.Mapper == nil {
+		a.skip("there is no mapper to read payloads again", "I5")
+	}
+	for i := range a.lanes {
+		l := &a.lanes[i]
+		if l.Kind != input {
+			continue
+		}
+		from, to := a.held(l)
+		if err := a.withoutRecords(ctx, l, math.MinInt64, from); err != nil {
+			return err
+		}
+		if err := a.withRecords(ctx, l, from, to); err != nil {
+			return err
+		}
+		if err := a.withoutRecords(ctx, l, to, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	if a.unread > 0 {
+		a.skip(fmt.Sprintf("%d deliveries: the log no longer holds their events, and their payloads alone do not say all that was read", a.unread), "I5")
+	}
+	return nil
+}
+
+// held is the part of [start, next) that the log holds.
+func (a *auditor) held(l *lane) (from, to int64) {
+	if a.log == nil {
+		return l.Next, l.Next
+	}
+	t, ok := a.log.after[l.Topic]
+	p := int(l.Partition)
+	if !ok || t.ID != l.TopicID || p >= len(t.Starts) {
+		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the topic is not the one that was read", l.Start, l.Next, l.Topic, p), "I1")
+		return l.Next, l.Next
+	}
+	from = min(max(l.Start, t.Starts[p]), l.Next)
+	to = max(min(l.Next, t.Ends[p]), from)
+	if from > l.Start {
+		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the log no longer holds them", l.Start, from, l.Topic, p), "I1")
+	}
+	if to < l.Next {
+		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the log ends before them", to, l.Next, l.Topic, p), "I1")
+	}
+	return from, to
+}
+
+// withRecords goes through the outcomes of offsets that the log holds.
+func (a *auditor) withRecords(ctx context.Context, l *lane, from, to int64) error {
+	if from >= to {
+		return nil
+	}
+	var (
+		records []*kgo.Record
+		size    int
+	)
+	chunk := func(upTo int64) error {
+		outcomes, err := a.outcomes(ctx, l, from, upTo, math.MaxInt32)
+		if err != nil {
+			return err
+		}
+		items := a.compare(l, records, outcomes)
+		records, size, from = records[:0], 0, upTo
+		return a.readAgain(ctx, l, outcomes, items)
+	}
+	for r, err := range a.log.records(ctx, l.Topic, l.Partition, from, to) {
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+		if size += len(r.Value); len(records) >= chunkRecords || size >= chunkBytes {
+			if err := chunk(r.Offset + 1); err != nil {
+				return err
+			}
+		}
+	}
+	return chunk(to)
+}
+
+// withoutRecords goes through the outcomes of offsets that the log does not hold.
+func (a *auditor) withoutRecords(ctx context.Context, l *lane, from, to int64) error {
+	for {
+		outcomes, err := a.outcomes(ctx, l, from, to, chunkRecords)
+		if err != nil || len(outcomes) == 0 {
+			return err
+		}
+		for i := range outcomes {
+			if o := &outcomes[i]; o.Offset < l.Start || o.Offset >= l.Next {
+				a.found(Violation{Invariant: "I1", What: "an outcome is not of what the lane has stored", Where: o.where(l.ID),
+					Detail: fmt.Sprintf("the lane has stored offsets %d to %d", l.Start, l.Next)})
+			}
+		}
+		if err := a.readAgain(ctx, l, outcomes, nil); err != nil {
+			return err
+		}
+		from = outcomes[len(outcomes)-1].Offset + 1
+	}
+}
+
+func (a *auditor) outcomes(ctx context.Context, l *lane, from, to int64, limit int) ([]outcome, error) {
+	rows, err := a.tx.Query(ctx, statement("outcomes"), l.ID, from, to, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the outcomes of lane %d: %w", l.ID, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[outcome])
+	if err != nil {
+		return nil, fmt.Errorf("read the outcomes of lane %d: %w", l.ID, err)
+	}
+	return list, nil
+}
+
+// compare holds the events of records against outcomes of the same offsets, and returns them by place.
+func (a *auditor) compare(l *lane, records []*kgo.Record, outcomes []outcome) map[place]*delivery.Item {
+	items := make(map[place]*delivery.Item, len(records))
+	for _, r := range records {
+		events := delivery.Decode(r)
+		if len(events) == 0 {
+			items[place{r.Offset, -1}] = &delivery.Item{} // an empty batch
+		}
+		for i := range events {
+			items[place{r.Offset, events[i].Event.Item}] = &events[i]
+		}
+	}
+	a.count("I1", int64(len(records)), "records")
+	a.count("I1", int64(len(outcomes)), "outcomes")
+	settled := make(map[place]bool, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		at := place{o.Offset, o.Item}
+		settled[at] = true
+		it := items[at]
+		if it == nil {
+			a.found(Violation{Invariant: "I1", What: "an outcome has no event in the log", Where: o.where(l.ID)})
+			continue
+		}
+		a.compareEvidence(l, o, it)
+	}
+	for at, it := range items {
+		if !settled[at] {
+			a.found(Violation{Invariant: "I1", What: "an event of the log has no outcome", Detail: "event " + it.Event.ID,
+				Where: Where{Topic: l.Topic, Partition: &l.Partition, Lane: l.ID, Offset: &at.offset, Item: at.item}})
+		}
+	}
+	return items
+}
+
+// compareEvidence holds what the log holds against what was archived of it.
+func (a *auditor) compareEvidence(l *lane, o *outcome, it *delivery.Item) {
+	sum := offer.Sum(it.Raw)
+	switch {
+	case it.Raw == nil || o.Outcome != string(offer.Accepted) && o.Outcome != string(offer.Quarantined):
+	case !o.Kept:
+		a.found(Violation{Invariant: "I4", What: "a payload is not archived", Where: o.where(l.ID)})
+	case o.SHA256 != nil && !bytes.Equal(o.SHA256, sum[:]):
+		a.found(Violation{Invariant: "I4", What: "an archived payload is not what the log holds", Where: o.where(l.ID),
+			Detail: fmt.Sprintf("archived %x, the log has %s", o.SHA256, sum)})
+	}
+}
+
+// A mappingVersion names a reading.
+type mappingVersion struct {
+	tenant, feed string
+	version      int
+}
+
+// A reading is how the payloads of a feed were read under one version.
+type reading struct {
+	spec    mapping.Spec
+	digest  offer.Digest
+	account string
+}
+
+// loadReadings reads all mapping versions. One that is not what was applied reads nothing.
+func (a *auditor) loadReadings(ctx context.Context) error {
+	a.readings = map[mappingVersion]reading{}
+	rows, err := a.tx.Query(ctx, statement("mappings"))
+	if err != nil {
+		return fmt.Errorf("read the mapping versions: %w", err)
+	}
+	var (
+		v           mappingVersion
+		account     string
+		sum, source []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&v.tenant, &v.feed, &v.version, &account, &sum, &source}, func() error {
+		r := reading{account: account, digest: digest(sum)}
+		if err := json.Unmarshal(source, &r.spec); err != nil || r.spec.Digest() != r.digest {
+			a.found(Violation{Invariant: "I5", What: "a mapping version is not what was applied", Where: Where{Tenant: v.tenant},
+				Detail: fmt.Sprintf("feed %s version %d", v.feed, v.version)})
+			return nil
+		}
+		a.readings[v] = r
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the mapping versions: %w", err)
+	}
+	return nil
+}
+
+// An again is a delivery that is read again.
+type again struct {
+	*outcome
+	reading
+	request mapping.Request
+	partial bool // some attributes of its event are not known any more
+}
+
+// readAgain maps the payloads of accepted deliveries and holds history against what they say.
+func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, items map[place]*delivery.Item) error {
+	claims, err := a.claimsOf(ctx, l, outcomes)
+	if err != nil || a.in.Mapper == nil {
+		return err
+	}
+	var (
+		list     []again
+		requests []mapping.Request
+		specs    = map[offer.Digest]mapping.Spec{}
+	)
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Outcome != string(offer.Accepted) || o.MappingVersion == 0 || o.Delivery == nil {
+			continue
+		}
+		r, ok := a.readings[mappingVersion{o.Tenant, o.Feed, o.MappingVersion}]
+		if !ok {
+			a.found(Violation{Invariant: "I5", What: "a delivery was read under a mapping version that does not exist", Where: o.where(l.ID),
+				Detail: fmt.Sprintf("feed %s version %d", o.Feed, o.MappingVersion)})
+			continue
+		}
+		d := again{outcome: o, reading: r}
+		if ok, err := a.evidence(ctx, &d, items[place{o.Offset, o.Item}]); err != nil {
+			return err
+		} else if !ok {
+			a.unread++
+			continue
+		}
+		specs[r.digest] = r.spec
+		list, requests = append(list, d), append(requests, d.request)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	results, err := a.in.Mapper.Map(ctx, specs, requests)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		d, res := &list[i], &results[i]
+		if d.partial && lacking(d, res) {
+			a.unread++
+			continue
+		}
+		if err := a.hold(ctx, l, d, res, claims[*d.Delivery]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evidence finds the payload of a delivery and what its mapping may know of its event. The log knows it all; the archive has
+// the payload alone, and the outcome the identity.
+func (a *auditor) evidence(ctx context.Context, d *again, it *delivery.Item) (ok bool, err error) {
+	d.request = mapping.Request{Spec: d.digest, Canonicalization: d.Canonicalization}
+	if it != nil {
+		ev := &it.Event
+		d.request.Payload, d.request.HasData, d.request.ContentType = ev.Data, ev.HasData, ev.ContentType
+		d.request.Attributes, d.request.EventTime = ev.Attributes, ev.Time
+		return true, nil
+	}
+	if a.in.Archive == nil {
+		return false, nil
+	}
+	d.partial = true
+	d.request.Attributes = map[string]string{"specversion": "1.0", "id": d.EventID, "source": d.EventSource, "type": d.EventType}
+	if !d.Archived {
+		return true, nil // an event without data
+	}
+	d.request.HasData = true
+	d.request.Payload, err = a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.ArtifactID}, d.Offset, d.Item)
+	if damageOf(err) != "" || d.ArtifactID == "" {
+		return false, nil // told under I4
+	}
+	return err == nil, err
+}
+
+// lacking reports that a reading with some of the attributes need not be the one with all of them: the fingerprint covers
+// every attribute that the mapping reads, and the event's time shows where a row has none.
+func lacking(d *again, res *mapping.Result) bool {
+	timeless := func(f offer.Fault) bool { return f.Detail == "observed_at_missing" }
+	return !bytes.Equal(res.Fingerprint.Digest[:], d.Fingerprint) || res.Fault != nil && timeless(*res.Fault) || slices.ContainsFunc(res.Rejected, timeless)
+}

@@ -1,0 +1,9 @@
+package audit_test
+
+import (
+	"testing"
+
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+func TestMain(m *testing.M) { pipeline.Main(m) }

@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/view"
+)
+
+// A standing is what the view shows of an offer, and has published of it.
+type standing struct {
+	view.Offer
+	partition int32
+	revision  int64 // 0: never
+	digest    offer.Digest
+}
+
+// offers folds the claims of every offer as far as its partition has applied them, and holds the view against it.
+func (a *auditor) offers(ctx context.Context) error {
+	if len(a.checkpoints) == 0 {
+		a.skip("nothing was projected yet", "I12", "I13")
+		return nil
+	}
+	rows, err := a.tx.Query(ctx, statement("offers"), a.generation)
+	if err != nil {
+		return fmt.Errorf("read the offers: %w", err)
+	}
+	defer rows.Close()
+	var (
+		claims []history.Event // of one offer
+		shown  *standing
+	)
+	for rows.Next() {
+		e, s, err := scanClaim(rows)
+		if err != nil {
+			return fmt.Errorf("read the offers: %w", err)
+		}
+		if len(claims) > 0 && claims[0].Key != e.Key {
+			a.fold(claims, shown)
+			claims = claims[:0]
+		}
+		claims, shown = append(claims, e), s
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read the offers: %w", err)
+	}
+	if len(claims) > 0 {
+		a.fold(claims, shown)
+	}
+	return nil
+}
+
+// scanClaim reads as much of a claim as a fold needs, and what the view shows of its offer: nil where that is nothing.
+func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error) {
+	var (
+		id                         uuid.UUID
+		content, shownContent, sum []byte
+		winner                     *uuid.UUID
+		partition                  *int32
+		strong, deleted, ambiguous *bool
+		ord, revision              *int64
+		mapping                    *int
+		r                          = &e.Rank
+	)
+	if err := row.Scan(&e.Key.Tenant, &e.Key.Account, &e.Key.Record, &r.Strong, &r.Order, &r.Mapping, &content, &id, &e.Content.Deleted, &e.RevisionKey,
+		&e.Lane, &e.Seq, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &ambiguous, &revision, &sum); err != nil {
+		return e, nil, err
+	}
+	r.Content, r.ID = digest(content), offer.ObservationID(id)
+	if partition == nil {
+		return e, nil, nil
+	}
+	s = &standing{partition: *partition, digest: digest(sum), Offer: view.Offer{Key: e.Key, Deleted: *deleted, Ambiguous: *ambiguous,
+		Rank: offer.Rank{Strong: *strong, Order: *ord, Mapping: *mapping, Content: digest(shownContent), ID: offer.ObservationID(*winner)}}}
+	if revision != nil {
+		s.revision = *revision
+	}
+	return e, s, nil
+}
+
+// fold holds what the view shows of an offer against the fold of its claims.
+func (a *auditor) fold(claims []history.Event, shown *standing) {
+	a.count("I12", 1, "offers")
+	a.count("I12", int64(len(claims)), "claims")
+	key := claims[0].Key
+	partition := kafka.PartitionOf(key.String(), len(a.checkpoints))
+	applied := a.checkpoints[partition].Applied
+	counted := func(yield func(history.Event) bool) {
+		for _, e := range claims {
+			if e.Seq <= applied[e.Lane] && !yield(e) {
+				return
+			}
+		}
+	}
+	want, some := view.Fold(counted)[key]
+	w := Where{Tenant: key.Tenant, Offer: key.String(), Partition: &partition}
+	bad := func(invariant, what, format string, args ...any) {
+		a.found(Violation{Invariant: invariant, What: what, Where: w, Detail: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case !some && shown == nil:
+		return
+	case shown == nil:
+		w.Observation = want.Rank.ID.String()
+		bad("I12", "an offer is not in the view", "want %s", describe(want))
+		return
+	case !some:
+		bad("I12", "the view shows an offer of which nothing is applied", "it shows %s", describe(shown.Offer))
+		return
+	}
+	w.Observation = shown.Rank.ID.String()
+	if shown.partition != partition {
+		bad("I12", "an offer is in another partition than its key", "partition %d", shown.partition)
+	}
+	if shown.Offer != want {
+		bad("I12", "the view does not show the fold of the claims", "it shows %s, want %s", describe(shown.Offer), describe(want))
+	}
+	if sum := stateDigest(want.Rank.Content, want.Deleted, want.Ambiguous); shown.revision == 0 || shown.digest != sum {
+		bad("I13", "what is published of an offer is not what its claims say", "revision %d has digest %s, want %s", shown.revision, shown.digest, sum)
+	}
+}
+
+func describe(o view.Offer) string {
+	s := fmt.Sprintf("observation %s of order %d, content %s", o.Rank.ID, o.Rank.Order, o.Rank.Content)
+	if o.Deleted {
+		s += ", deleted"
+	}
+	if o.Ambiguous {
+		s += ", " + offer.FlagAmbiguousOrder
+	}
+	return s
+}

@@ -1,0 +1,402 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/view"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// A mark is an event in so few bytes that those of a whole topic fit in memory: what it says as three hashes, and where it
+// stands. The zero mark is none.
+type mark struct {
+	attributes, key, body uint64
+	partition             int32
+	end                   int64 // the offset after it
+}
+
+// seed makes the hashes of a process; nobody can find two events with one hash beforehand.
+var seed = maphash.MakeSeed()
+
+func newMark(id, kind, tenant, key string, body []byte) mark {
+	return mark{attributes: maphash.String(seed, id+"\n"+kind+"\n"+tenant), key: maphash.String(seed, key), body: maphash.Bytes(seed, body)}
+}
+
+// differences says in what m is not the event that it must be, "" where it is.
+func (m mark) differences(want mark) string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"its id, type or tenant", m.attributes == want.attributes}, {"its key", m.key == want.key}, {"its body", m.body == want.body},
+		{"its partition", m.partition == want.partition},
+	} {
+		if !part.same {
+			parts = append(parts, part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A ledger is what a topic holds, by lane and number: number n at place n-1.
+type ledger map[int][]mark
+
+// of returns the mark of a number.
+func (l ledger) of(lane int, seq int64) mark {
+	if marks := l[lane]; seq >= 1 && seq <= int64(len(marks)) {
+		return marks[seq-1]
+	}
+	return mark{}
+}
+
+// published holds our topics against what was to be published.
+func (a *auditor) published(ctx context.Context) error {
+	observations := ledger{}
+	if a.log == nil {
+		a.skip("there is no cluster to read", "I9", "I10", "I11", "I13")
+	} else {
+		seen := make([]map[int]int64, len(a.log.after[streams.Observations].Ends))
+		if err := a.readTopic(ctx, streams.Observations, input, observations, func(r *kgo.Record, lane int, seq int64) {
+			a.holdApplied(r, lane, seq, seen)
+		}); err != nil {
+			return err
+		}
+		a.holdSeen(seen)
+	}
+	if err := a.holdHistory(ctx, observations); err != nil || a.log == nil {
+		return err
+	}
+	return a.currentOffers(ctx)
+}
+
+// readTopic enters the events of a topic in the ledger and hands each to f. Of lanes of a kind: nothing else may be there.
+func (a *auditor) readTopic(ctx context.Context, topic, kind string, book ledger, f func(r *kgo.Record, lane int, seq int64)) error {
+	sequence := map[int]int64{}
+	for _, l := range a.lanes {
+		if l.Kind == kind {
+			sequence[l.ID] = l.Sequence
+			book[l.ID] = make([]mark, l.Sequence)
+		}
+	}
+	before, after := a.log.before[topic], a.log.after[topic]
+	for p := range after.Ends {
+		last := map[int]int64{}                                                                   // number, by lane
+		for r, err := range a.log.records(ctx, topic, int32(p), after.Starts[p], after.Ends[p]) { //nolint:gosec // a number of partitions came from the cluster as an int32
+			if err != nil {
+				return err
+			}
+			bad := func(invariant, what, detail string, lane int, seq int64) {
+				w := at(topic, p, r.Offset)
+				w.Lane, w.Seq = lane, seq
+				a.found(Violation{Invariant: invariant, What: what, Where: w, Detail: detail})
+			}
+			lane, seq, ok := number(r)
+			given, known := sequence[lane]
+			switch {
+			case !ok || !known || seq < 1:
+				bad("I9", "a record is no event of ours", "key "+string(r.Key), 0, 0)
+				continue
+			case seq > given && r.Offset >= before.Ends[p]:
+				continue // later than the snapshot
+			case seq > given:
+				bad("I9", "an event has a number that its lane has not given", fmt.Sprintf("the lane is at %d", given), lane, seq)
+				continue
+			}
+			a.count("I9", 1, "events in "+topic)
+			a.count("I10", 1, "events")
+			if seq <= last[lane] {
+				bad("I10", "the numbers of a lane do not rise", fmt.Sprintf("it follows number %d", last[lane]), lane, seq)
+			}
+			last[lane] = seq
+			if m := &book[lane][seq-1]; m.end > 0 {
+				bad("I9", "an event is published twice", fmt.Sprintf("also in partition %d at offset %d", m.partition, m.end-1), lane, seq)
+			} else {
+				*m = newMark(header(r, "ce_id"), header(r, "ce_type"), header(r, "ce_"+streams.ExtTenant), string(r.Key), r.Value)
+				m.partition, m.end = int32(p), r.Offset+1 //nolint:gosec // as above
+			}
+			f(r, lane, seq)
+		}
+	}
+	return nil
+}
+
+// holdApplied holds an event of observations against the checkpoint of its partition: below it all is applied, and nothing
+// else. It notes the last number of each lane below.
+func (a *auditor) holdApplied(r *kgo.Record, lane int, seq int64, seen []map[int]int64) {
+	i := slices.IndexFunc(a.checkpoints, func(c view.Checkpoint) bool { return c.Partition == r.Partition })
+	if i < 0 {
+		return
+	}
+	c := &a.checkpoints[i]
+	a.count("I13", 1, "events")
+	applied := c.Applied[lane]
+	if below := r.Offset < c.Next; below != (seq <= applied) {
+		w := at(streams.Observations, int(r.Partition), r.Offset)
+		w.Lane, w.Seq = lane, seq
+		what := "an event below the checkpoint is not applied"
+		if !below {
+			what = "an event at or above the checkpoint is applied"
+		}
+		a.found(Violation{Invariant: "I13", What: what, Where: w, Detail: fmt.Sprintf("the checkpoint is at offset %d and has applied number %d", c.Next, applied)})
+	} else if below {
+		if seen[r.Partition] == nil {
+			seen[r.Partition] = map[int]int64{}
+		}
+		seen[r.Partition][lane] = max(seen[r.Partition][lane], seq)
+	}
+}
+
+// holdSeen finds numbers that a checkpoint has applied and no event below it carries.
+func (a *auditor) holdSeen(seen []map[int]int64) {
+	topic := a.log.after[streams.Observations]
+	for _, c := range a.checkpoints {
+		if int(c.Partition) >= len(seen) || c.TopicID != topic.ID {
+			a.skip(fmt.Sprintf("partition %d: the topic is not the one that was projected", c.Partition), "I13")
+			continue
+		}
+		if topic.Starts[c.Partition] > 0 {
+			continue // the event may be gone
+		}
+		for lane, applied := range c.Applied {
+			if last := seen[c.Partition][lane]; last != applied {
+				w := at(streams.Observations, int(c.Partition), c.Next)
+				w.Lane, w.Seq = lane, applied
+				a.found(Violation{Invariant: "I13", What: "a checkpoint has applied a number that no event below it has", Where: w, Detail: fmt.Sprintf("the last one below it has number %d", last)})
+			}
+		}
+	}
+}
+
+// historyAtOnce is how many events of a lane are read at once.
+const historyAtOnce = 2000
+
+// holdHistory derives every event of history again, and holds what the topic has of it against it.
+func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
+	for i := range a.lanes {
+		l := &a.lanes[i]
+		if l.Kind != input {
+			continue
+		}
+		for after := int64(0); after < l.Sequence; after += historyAtOnce {
+			events, err := a.history(ctx, l.ID, after, after+historyAtOnce)
+			if err != nil {
+				return err
+			}
+			for i := range events {
+				e := &events[i]
+				a.derive(e)
+				if a.log == nil {
+					continue
+				}
+				if err := a.holdEvent(l, e, book); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// derive holds the identity of an observation, and its digest, against its columns.
+func (a *auditor) derive(e *history.Event) {
+	a.count("I6", 1, "claims")
+	o := &e.Observation
+	row := offer.Row{Number: o.Row, Record: o.Key.Record, Version: o.SourceVersion, HasVersion: o.Rank.Strong, ObservedAt: o.ObservedAt, Content: o.Content}
+	want := history.New(o.Feed, o.Key, o.MappingVersion, o.Delivery, o.WeakIdentity, &row)
+	switch at, err := offer.ParseTime(claim(e).ObservedAt.Text); {
+	case err != nil || at.Nanos != claim(e).ObservedAt.Nanos:
+		a.found(Violation{Invariant: "I6", What: "a claim's time is not the one it is written as", Where: whereOf(e)})
+	case e.Sighting != nil: // its observation is derived where it stands itself
+	case o.Rank.Content != want.Rank.Content:
+		a.found(Violation{Invariant: "I6", What: "an observation's content does not have its digest", Where: whereOf(e),
+			Detail: fmt.Sprintf("recorded %s, want %s", o.Rank.Content, want.Rank.Content)})
+	case o.Offer != want.Offer || o.RevisionKey != want.RevisionKey || o.Rank != want.Rank:
+		a.found(Violation{Invariant: "I6", What: "an observation is not the one that its columns name", Where: whereOf(e),
+			Detail: fmt.Sprintf("revision %s, want %s as %s", o.RevisionKey, want.RevisionKey, want.ID())})
+	}
+}
+
+// holdEvent holds the event of a number against what the topic has under it.
+func (a *auditor) holdEvent(l *lane, e *history.Event, book ledger) error {
+	c, topic := claim(e), a.log.after[streams.Observations]
+	kind := streams.ObservationRecorded
+	if e.Sighting != nil {
+		kind = streams.ObservationSighted
+	}
+	body, err := e.Body()
+	if err != nil {
+		return fmt.Errorf("write event %d of lane %d: %w", c.Seq, l.ID, err)
+	}
+	want := newMark(e.ID().String(), kind, e.Key.Tenant, e.Key.String(), body)
+	want.partition = kafka.PartitionOf(e.Key.String(), len(topic.Ends))
+	a.holdMark(streams.Observations, book.of(l.ID, c.Seq), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
+	return nil
+}
+
+// holdMark holds what a topic has of an event against the event.
+func (a *auditor) holdMark(topic string, have, want mark, must bool, w Where) {
+	w.Topic = topic
+	if have.end == 0 {
+		if must {
+			a.found(Violation{Invariant: "I9", What: "an event that is published is not in its topic", Where: w})
+		}
+		return
+	}
+	if differs := have.differences(want); differs != "" {
+		w.Partition, w.Offset = &have.partition, new(have.end-1)
+		a.found(Violation{Invariant: "I9", What: "a published event is not what is stored", Where: w, Detail: differs + " differ"})
+	}
+}
+
+// An announcement is the last event of an offer in current-offers.
+type announcement struct {
+	lane   int
+	seq    int64
+	end    int64
+	digest offer.Digest // of what it says of the offer, as the view publishes it
+}
+
+// currentOffers holds the topic of offers against the outbox as far as that goes back, and the last event of each offer
+// against what the view has published of it. Compaction may have removed the ones before.
+func (a *auditor) currentOffers(ctx context.Context) error {
+	book, last := ledger{}, map[offer.OfferID]announcement{}
+	err := a.readTopic(ctx, streams.CurrentOffers, projector, book, func(r *kgo.Record, lane int, seq int64) {
+		var d view.Document
+		key, err := offer.ParseKey(string(r.Key))
+		if err == nil {
+			err = json.Unmarshal(r.Value, &d)
+		}
+		if err != nil || d.Revision != seq {
+			w := at(streams.CurrentOffers, int(r.Partition), r.Offset)
+			w.Lane, w.Seq = lane, seq
+			a.found(Violation{Invariant: "I9", What: "a change of an offer cannot be read", Where: w, Detail: fmt.Sprintf("revision %d, %v", d.Revision, err)})
+			return
+		}
+		state := stateDigest(d.Content.Digest(), d.Deleted, slices.Contains(d.Flags, offer.FlagAmbiguousOrder))
+		if seq >= last[key.ID()].seq {
+			last[key.ID()] = announcement{lane, seq, r.Offset + 1, state}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.holdOutbox(ctx, book); err != nil {
+		return err
+	}
+	return a.holdPublished(ctx, last)
+}
+
+// stateDigest is what the view calls the digest of what it publishes.
+func stateDigest(content offer.Digest, deleted, ambiguous bool) offer.Digest {
+	flag := map[bool]byte{true: 1}
+	return offer.Sum(append(content[:], flag[deleted], flag[ambiguous]))
+}
+
+// holdOutbox holds the changes that the outbox still has against the topic.
+func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
+	rows, err := a.tx.Query(ctx, statement("changes"), streams.CurrentOffers)
+	if err != nil {
+		return fmt.Errorf("read the outbox: %w", err)
+	}
+	n := len(a.log.after[streams.CurrentOffers].Ends)
+	var (
+		lane      int
+		seq       int64
+		key, kind string
+		id        uuid.UUID
+		body      []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&lane, &seq, &key, &id, &kind, &body}, func() error {
+		k, err := offer.ParseKey(key)
+		if err != nil {
+			a.found(Violation{Invariant: "I9", What: "a change of an offer has no offer's key", Where: Where{Lane: lane, Seq: seq}, Detail: key})
+			return nil
+		}
+		want := newMark(id.String(), kind, k.Tenant, key, body)
+		want.partition = kafka.PartitionOf(key, n)
+		// That it is there is told of the last one of each offer: the others may be compacted away.
+		a.holdMark(streams.CurrentOffers, book.of(lane, seq), want, false, Where{Offer: key, Lane: lane, Seq: seq})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the outbox: %w", err)
+	}
+	return nil
+}
+
+// holdPublished holds what the view has published of each offer against the last event of it.
+func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]announcement) error {
+	published := map[int]int64{} // by lane
+	for _, l := range a.lanes {
+		published[l.ID] = max(l.Published, a.log.cursor[l.ID])
+	}
+	rows, err := a.tx.Query(ctx, statement("published"), a.generation)
+	if err != nil {
+		return fmt.Errorf("read what is published: %w", err)
+	}
+	var (
+		key      offer.Key
+		revision int64
+		sum      []byte
+		lane     int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.Account, &key.Record, &revision, &sum, &lane}, func() error {
+		have, there := last[key.ID()]
+		delete(last, key.ID())
+		w := Where{Tenant: key.Tenant, Offer: key.String(), Topic: streams.CurrentOffers, Lane: lane, Seq: revision}
+		switch {
+		case revision > published[lane]: // still to come
+		case !there || have.seq < revision:
+			a.found(Violation{Invariant: "I9", What: "the last change of an offer is not in its topic", Where: w, Detail: fmt.Sprintf("the last one there has revision %d", have.seq)})
+		case have.lane != lane || have.seq > revision:
+			a.found(Violation{Invariant: "I9", What: "an offer has a change that the view did not make", Where: w, Detail: fmt.Sprintf("lane %d revision %d at offset %d", have.lane, have.seq, have.end-1)})
+		case digest(sum) != have.digest:
+			a.found(Violation{Invariant: "I9", What: "the last change of an offer does not say what the view has published", Where: w, Detail: fmt.Sprintf("at offset %d", have.end-1)})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what is published: %w", err)
+	}
+	for id, have := range last {
+		a.found(Violation{Invariant: "I9", What: "an offer is published that the view does not have", Where: Where{Offer: id.String(), Topic: streams.CurrentOffers, Lane: have.lane, Seq: have.seq}})
+	}
+	return nil
+}
+
+// cursors holds the copies of the relay's cursor against the log and the lanes.
+func (a *auditor) cursors(context.Context) error {
+	if a.log == nil {
+		return nil
+	}
+	sequences := map[int]int64{}
+	for _, l := range a.lanes {
+		sequences[l.ID] = l.Sequence
+		a.count("I11", 1, "lanes")
+		if logged := a.log.cursor[l.ID]; l.Published > logged {
+			a.found(Violation{Invariant: "I11", What: "the copy of a cursor is ahead of the log", Where: Where{Lane: l.ID, Seq: l.Published}, Detail: fmt.Sprintf("the log says %d", logged)})
+		}
+		if l.Published > l.Sequence {
+			a.found(Violation{Invariant: "I11", What: "a cursor is beyond the last number of its lane", Where: Where{Lane: l.ID, Seq: l.Published}, Detail: fmt.Sprintf("the lane is at %d", l.Sequence)})
+		}
+	}
+	for lane, n := range a.log.early {
+		if n > sequences[lane] {
+			a.found(Violation{Invariant: "I11", What: "the log's cursor is beyond the last number of its lane", Where: Where{Topic: streams.RelayCursor, Lane: lane, Seq: n}, Detail: fmt.Sprintf("the lane is at %d", sequences[lane])})
+		}
+	}
+	return nil
+}
