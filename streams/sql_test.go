@@ -11,9 +11,10 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams/rig"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { pipeline.Main(m) }
 
 // Every statement is planned on the migrated schema under a role that may run it, so a misspelt column, a missing grant or a
 // table that a role should not need shows here and not at three in the morning.

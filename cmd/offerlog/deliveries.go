@@ -105,7 +105,7 @@ func (a *app) showAttempt(d *receipt.Document) error {
 		lines = append(lines, line{"because", d.Message})
 	}
 	if d.First != nil {
-		lines = append(lines, line{"first", d.First.String()})
+		lines = append(lines, line{"first", d.First.Where()})
 	}
 	if d.Outcome == offer.Accepted {
 		lines = append(lines, line{"rows", fmt.Sprintf("%d: %s", d.Rows, results(d.Results))})
@@ -123,13 +123,13 @@ func (a *app) showAttempt(d *receipt.Document) error {
 		lines = append(lines, line{"observation", id})
 	}
 	fmt.Fprintln(a.stdout)
-	return a.showLines("EVENT\t"+d.Standpoint.String(), lines)
+	return a.showLines("EVENT\t"+d.Where(), lines)
 }
 
 // showAttempts prints a line for each attempt.
 func (a *app) showAttempts(list []receipt.Document) error {
 	return show(a, "EVENT\tFEED\tID\tOUTCOME\tREASON\tROWS\tOBSERVATIONS\tATTEMPTS\tRECORDED\tREPLAY KEY", list, func(d receipt.Document) string {
-		return cells(d.Standpoint.String(), d.Feed, d.EventID, string(d.Outcome), d.Reason, strconv.Itoa(d.Rows), strconv.Itoa(len(d.Observations)),
+		return cells(d.Where(), d.Feed, d.EventID, string(d.Outcome), d.Reason, strconv.Itoa(d.Rows), strconv.Itoa(len(d.Observations)),
 			strconv.Itoa(d.Attempts), second(d.RecordedAt), d.ReplayKey)
 	})
 }

@@ -53,21 +53,32 @@ const (
 
 func (a *app) devCommand() *cobra.Command {
 	port := -1
+	var demo, exit bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process: Kafka, PostgreSQL, archive and all stages",
 		Long: "Runs an in-process Kafka, a private PostgreSQL, a file archive and all stages, with their data in --dir, until told\n" +
 			"to stop. The other commands find it by themselves. Kafka is for development: it is one process and one disk.",
-		Example: "  offerlog dev\n  offerlog dev --dir /tmp/offerlog --port 0",
+		Example: "  offerlog dev\n  offerlog dev --dir /tmp/offerlog --port 0\n  offerlog dev --demo --exit",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if port >= 0 {
 				a.settings.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 			}
-			return a.dev(cmd.Context(), port == 0)
+			if exit && !demo {
+				return usage("run offerlog dev --demo --exit", "--exit is the end of the story that --demo plays")
+			}
+			return a.dev(cmd.Context(), port == 0, func(ctx context.Context, in *installation) error {
+				if demo {
+					return a.runDemo(ctx, in, exit)
+				}
+				return in.run(ctx)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&port, "port", port, "of health and metrics on 127.0.0.1, instead of --listen; 0: any free ports, for Kafka too")
+	cmd.Flags().BoolVar(&demo, "demo", false, "play a supplier's story first: an export, its repeats, contradictions and latecomers")
+	cmd.Flags().BoolVar(&exit, "exit", false, "with --demo: end after the story, with 0 if it went as told")
 	return cmd
 }
 
@@ -80,10 +91,11 @@ type devInstance struct {
 	Archive        string `json:"archive"`
 	ArchiveKeyFile string `json:"archive_key_file"`
 	Tenant         string `json:"tenant"`
+	Partitions     int    `json:"partitions"`
 }
 
-// dev runs until ctx is done.
-func (a *app) dev(ctx context.Context, anyPorts bool) error {
+// dev makes an installation and runs it, as run says, until ctx is done.
+func (a *app) dev(ctx context.Context, anyPorts bool, run func(context.Context, *installation) error) error {
 	begin := time.Now()
 	dir, err := filepath.Abs(a.settings.Dir)
 	if err != nil {
@@ -120,7 +132,7 @@ func (a *app) dev(ctx context.Context, anyPorts bool) error {
 		return err
 	}
 	instance := devInstance{os.Getpid(), a.settings.Kafka[0], a.settings.Postgres, in.http.Addr().String(), a.settings.Archive,
-		a.settings.ArchiveKeyFile, a.settings.Tenant}
+		a.settings.ArchiveKeyFile, a.settings.Tenant, a.settings.Partitions}
 	if err := instance.write(runFile(dir)); err != nil {
 		return err
 	}
@@ -128,7 +140,7 @@ func (a *app) dev(ctx context.Context, anyPorts bool) error {
 	if err := a.introduce(instance, servers.postgres.Version(), time.Since(begin)); err != nil {
 		return err
 	}
-	return in.run(ctx)
+	return run(ctx, in)
 }
 
 // devServers are the servers that dev runs; each is nil until it is started.
@@ -315,6 +327,10 @@ func (a *app) findDev() {
 	if s.Tenant == "" {
 		s.Tenant = i.Tenant
 		found = append(found, "tenant")
+	}
+	if a.origins["partitions"] == "default" {
+		s.Partitions = i.Partitions
+		found = append(found, "partitions")
 	}
 	for _, setting := range found {
 		a.origins[setting] = "dev " + name

@@ -33,14 +33,14 @@ format: {kind: json, rows: ".offers[]"}
 order: version
 mapping:
   version: 1
-  fields: {source_record: .sku, source_version: .rev, price: .price, currency: .cur}
+  fields: {source_record: .sku, source_version: .rev, item: {mpn: .sku}, quantity: .qty, price: .price, currency: .cur}
 `
 
 // dev is killed at random moments while deliveries flow through it. In the end every delivery has its outcome, the log of
 // observations lacks none, and the view shows every offer.
 func TestDevLosesNothingWhenItIsKilled(t *testing.T) {
 	const rounds, deliveries = 6, 200
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	d := newDevProcess(t)
@@ -65,6 +65,7 @@ type devProcess struct {
 	program  string
 	dir      string
 	cmd      *exec.Cmd
+	stderr   bytes.Buffer // of all its lives
 	instance devInstance
 }
 
@@ -85,6 +86,9 @@ func newDevProcess(t *testing.T) *devProcess {
 		if d.cmd != nil {
 			d.signal(syscall.SIGINT)
 		}
+		if t.Failed() {
+			t.Logf("dev said:\n%s", d.stderr.String())
+		}
 		if err := os.RemoveAll(d.dir); err != nil {
 			t.Error(err)
 		}
@@ -98,9 +102,8 @@ func newDevProcess(t *testing.T) *devProcess {
 // start returns when dev has told where it listens.
 func (d *devProcess) start() {
 	d.t.Helper()
-	var stderr bytes.Buffer
 	d.cmd = exec.CommandContext(context.Background(), d.program, "dev", "--dir", d.dir, "--port", "0")
-	d.cmd.Stderr = &stderr
+	d.cmd.Stderr = &d.stderr
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
@@ -165,8 +168,9 @@ func (d *devProcess) deliver(round, n int) {
 	var records []*kgo.Record
 	for i := range n {
 		id := fmt.Sprintf("%d-%d", round, i)
-		r := &kgo.Record{Topic: streams.Deliveries, Key: []byte(id), Value: fmt.Appendf(nil, `{"offers":[{"sku":%q,"rev":1,"price":"1.50","cur":"EUR"}]}`, id)}
-		for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", id}, {"ce_source", "/kills"}, {"ce_type", streams.DeliveryType}, {"content-type", "application/json"}} {
+		r := &kgo.Record{Topic: streams.Deliveries, Key: []byte(id), Value: fmt.Appendf(nil, `{"offers":[{"sku":%q,"rev":1,"qty":"4","price":"1.50","cur":"EUR"}]}`, id)}
+		for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", id}, {"ce_time", "2026-03-02T08:00:00Z"}, {"ce_source", "/kills"},
+			{"ce_type", streams.DeliveryType}, {"content-type", "application/json"}} {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
 		}
 		records = append(records, r)

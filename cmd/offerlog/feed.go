@@ -18,6 +18,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
@@ -172,12 +173,17 @@ func (a *app) applyFeed(ctx context.Context, spec feed.Spec, d decision) error {
 	if err != nil {
 		return err
 	}
+	for _, topic := range spec.Accepts.Topics {
+		if _, err := kafka.Describe(ctx, cl, a.settings.Cluster().Topic(topic), false); errors.Is(err, kafka.ErrNoTopic) {
+			fmt.Fprintf(a.stderr, "note: topic %s is not there yet: run offerlog topics apply\n", topic)
+		}
+	}
 	return show(a, "FEED\tTENANT\tMAPPING\tOUTCOME\tEVENT\tCOMMAND", []applied{result}, func(r applied) string {
 		outcome := string(r.Outcome)
 		if !r.Changed {
 			outcome += " (was in force)"
 		}
-		return cells(r.Feed, r.Tenant, decimal(int64(r.MappingVersion)), outcome, r.Standpoint.String(), r.Command)
+		return cells(r.Feed, r.Tenant, decimal(int64(r.MappingVersion)), outcome, r.Where(), r.Command)
 	})
 }
 
@@ -192,10 +198,9 @@ func (a *app) commandFeed(ctx context.Context, cl *kgo.Client, pool *pgxpool.Poo
 	if err != nil {
 		return applied{}, err
 	}
-	fmt.Fprintf(a.stderr, "command %s stands at %s/%d/%d\n", id, records[0].Topic, records[0].Partition, records[0].Offset)
 	documents, err := awaitOutcomes(ctx, pool, spec.Tenant, records)
 	if err != nil {
-		return applied{}, err
+		return applied{}, fmt.Errorf("apply feed %s by command %s: %w", spec.Feed, id, err)
 	}
 	if len(documents) != 1 {
 		return applied{}, fmt.Errorf("apply feed %s: command %s has %d outcomes", spec.Feed, id, len(documents))

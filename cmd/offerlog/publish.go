@@ -179,27 +179,37 @@ func (a *app) recordsOf(ctx context.Context, p publication) ([]*kgo.Record, erro
 	if err != nil {
 		return nil, err
 	}
-	pages := make([]page, len(p.files))
-	for i, name := range p.files {
-		pages[i] = page{id: strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))}
-		switch {
-		case p.id != "" && len(p.files) > 1:
-			pages[i] = page{id: p.id + "/" + strconv.Itoa(i+1), run: p.id, number: i + 1, of: len(p.files)}
-		case p.id != "":
-			pages[i].id = p.id
-		}
-		if pages[i].payload, err = readPayload(name); err != nil {
-			return nil, usage("check the names of the files; nothing was published", "%w", err)
-		}
+	pages, err := pagesOf(p.id, p.files, readPayload)
+	if err != nil {
+		return nil, usage("check the names of the files; nothing was published", "%w", err)
 	}
 	return deliveriesOf(r.Spec, p.at, pages)
+}
+
+// pagesOf names the events that files are: see the command's help.
+func pagesOf(id string, files []string, read func(name string) ([]byte, error)) (pages []page, err error) {
+	pages = make([]page, len(files))
+	for i, name := range files {
+		switch {
+		case id == "":
+			pages[i].id = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+		case len(files) == 1:
+			pages[i].id = id
+		default:
+			pages[i] = page{id: id + "/" + strconv.Itoa(i+1), run: id, number: i + 1, of: len(files)}
+		}
+		if pages[i].payload, err = read(name); err != nil {
+			return nil, err
+		}
+	}
+	return pages, nil
 }
 
 func readPayload(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
-	return os.ReadFile(name) //nolint:gosec // the operator names it
+	return os.ReadFile(name)
 }
 
 // A page is one event to publish: a whole export, or one of several pages.
@@ -211,7 +221,7 @@ type page struct {
 }
 
 // contentTypes are those of the formats that a feed declares; the feed's charset wins over none.
-var contentTypes = map[string]string{"json": cloudevents.ApplicationJSON, "ndjson": "application/x-ndjson", "csv": cloudevents.TextCSV, "xml": cloudevents.ApplicationXML}
+var contentTypes = map[string]string{"json": cloudevents.ApplicationJSON, "ndjson": "application/x-ndjson", "csv": "text/csv", "xml": cloudevents.ApplicationXML}
 
 // deliveriesOf makes the events of a feed, in its first topic.
 func deliveriesOf(spec feed.Spec, at string, pages []page) ([]*kgo.Record, error) {

@@ -59,27 +59,27 @@ func (a *app) quarantineCommand() *cobra.Command {
 
 // A quarantined is an entry as it is printed.
 type quarantined struct {
-	ID               string             `json:"id"`
-	Tenant           string             `json:"tenant"`
-	Feed             string             `json:"feed,omitempty"`
-	State            string             `json:"state"` // open | resolved
-	Reason           string             `json:"reason"`
-	Detail           string             `json:"detail,omitempty"`
-	Message          string             `json:"message,omitempty"`
-	Row              int                `json:"row,omitempty"` // from 1; absent: the delivery as a whole
-	Line             int                `json:"line,omitempty"`
-	Column           int                `json:"column,omitempty"`
-	Path             string             `json:"path,omitempty"`
-	Delivery         string             `json:"delivery,omitempty"`
-	EventSource      string             `json:"event_source,omitempty"`
-	EventID          string             `json:"event_id,omitempty"`
-	Fingerprint      string             `json:"fingerprint,omitempty"`
-	Canonicalization string             `json:"canonicalization,omitempty"`
-	Content          *offer.Content     `json:"content,omitempty"`     // of a row in conflict: what it claimed
-	Observation      string             `json:"observation,omitempty"` // of a row in conflict: what it contradicts
-	RecordedAt       string             `json:"recorded_at"`
-	Event            *receipt.Document  `json:"event,omitempty"`    // the first copy, with its artifact
-	Original         *receipt.Document  `json:"original,omitempty"` // of a mismatch: the delivery that was accepted under the id
+	ID               string            `json:"id"`
+	Tenant           string            `json:"tenant"`
+	Feed             string            `json:"feed,omitempty"`
+	State            string            `json:"state"` // open | resolved
+	Reason           string            `json:"reason"`
+	Detail           string            `json:"detail,omitempty"`
+	Message          string            `json:"message,omitempty"`
+	Row              int               `json:"row,omitempty"` // from 1; absent: the delivery as a whole
+	Line             int               `json:"line,omitempty"`
+	Column           int               `json:"column,omitempty"`
+	Path             string            `json:"path,omitempty"`
+	Delivery         string            `json:"delivery,omitempty"`
+	EventSource      string            `json:"event_source,omitempty"`
+	EventID          string            `json:"event_id,omitempty"`
+	Fingerprint      string            `json:"fingerprint,omitempty"`
+	Canonicalization string            `json:"canonicalization,omitempty"`
+	Content          *offer.Content    `json:"content,omitempty"`     // of a row in conflict: what it claimed
+	Observation      string            `json:"observation,omitempty"` // of a row in conflict: what it contradicts
+	RecordedAt       string            `json:"recorded_at"`
+	Event            *receipt.Document `json:"event,omitempty"`    // the first copy, with its artifact
+	Original         *receipt.Document `json:"original,omitempty"` // of a mismatch: the delivery that was accepted under the id
 }
 
 func newQuarantined(e *quarantine.Entry) quarantined {
@@ -148,7 +148,7 @@ func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
 	}
 	fault := offer.Fault{Reason: q.Reason, Detail: q.Detail, Message: q.Message, Row: q.Row, Line: q.Line, Column: q.Column, Path: q.Path}
 	lines := []line{{"tenant", q.Tenant}, {"feed", q.Feed}, {"state", q.State}, {"because", fault.Error()},
-		{"event", q.Event.Standpoint.String()}, {"source", q.EventSource}, {"id", q.EventID}, {"recorded", q.RecordedAt}}
+		{"event", q.Event.Where()}, {"source", q.EventSource}, {"id", q.EventID}, {"recorded", q.RecordedAt}}
 	if q.Canonicalization != "" {
 		lines = append(lines, line{"fingerprint", q.Canonicalization + ":" + q.Fingerprint})
 	}
@@ -156,7 +156,7 @@ func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
 		lines = append(lines, line{"artifact", fmt.Sprintf("%s, entry %d/%d, %d bytes", art.Object, art.Offset, art.Item, art.Length)})
 	}
 	if o := q.Original; o != nil {
-		lines = append(lines, line{"original", o.Standpoint.String() + ", accepted " + o.RecordedAt},
+		lines = append(lines, line{"original", o.Where() + ", accepted " + o.RecordedAt},
 			line{"", o.Canonicalization + ":" + o.Fingerprint}, line{"", fmt.Sprintf("%d observations, unchanged", len(o.Observations))})
 	}
 	if q.Content != nil {

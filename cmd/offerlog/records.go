@@ -38,10 +38,12 @@ func (h *rawHeaders) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
+	if first != nil && first != json.Delim('{') && first != json.Delim('[') {
+		return errors.New("headers: want an object or a list")
+	}
 	for first != nil && d.More() {
-		var value *string
-		switch first {
-		case json.Delim('{'):
+		if first == json.Delim('{') {
+			var value *string
 			name, err := d.Token()
 			if err != nil {
 				return err
@@ -50,15 +52,13 @@ func (h *rawHeaders) UnmarshalJSON(text []byte) error {
 				return fmt.Errorf("header %q: want a text: %w", name, err)
 			}
 			put(name.(string), value) // a member's name always is one
-		case json.Delim('['):
-			var pair []*string
-			if err := d.Decode(&pair); err != nil || len(pair) != 2 || pair[0] == nil {
-				return errors.Join(errors.New("headers: want [name, text] in the list"), err)
-			}
-			put(*pair[0], pair[1])
-		default:
-			return errors.New("headers: want an object or a list")
+			continue
 		}
+		var pair []*string
+		if err := d.Decode(&pair); err != nil || len(pair) != 2 || pair[0] == nil {
+			return errors.Join(errors.New("headers: want [name, text] in the list"), err)
+		}
+		put(*pair[0], pair[1])
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func readRecords(name string) ([]*kgo.Record, error) {
 	const hint = "run offerlog publish --help for the form of a record; nothing was published"
 	var in io.Reader = os.Stdin
 	if name != "-" {
-		f, err := os.Open(name) //nolint:gosec // the operator names it
+		f, err := os.Open(name)
 		if err != nil {
 			return nil, usage("check --records", "%w", err)
 		}

@@ -23,18 +23,15 @@ func (a *app) waitCommand() *cobra.Command {
 		Example: "  offerlog wait\n  offerlog wait --timeout 5m --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.findDev()
-			ctx, cancel := withTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return a.wait(ctx)
+			return a.wait(cmd.Context(), timeout)
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after")
 	return cmd
 }
 
-func (a *app) wait(ctx context.Context) error {
-	in, err := a.lookInto(context.WithoutCancel(ctx))
+func (a *app) wait(ctx context.Context, timeout time.Duration) error {
+	in, err := a.lookInto(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,10 +43,18 @@ func (a *app) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	topics = append(topics, streams.Commands)
 	begin := time.Now()
-	_, err = settle.Wait(ctx, in.pool, a.settings.Cluster(), append(topics, streams.Commands))
-	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		return &exitError{exitFailed, "timeout", "run offerlog status; a stage that does not move is not running, or halted", errors.Join(err, in.shortfall(context.WithoutCancel(ctx)))}
+	bounded, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	_, err = settle.Wait(bounded, in.pool, a.settings.Cluster(), topics)
+	if errors.Is(bounded.Err(), context.DeadlineExceeded) {
+		positions, e := in.positions(ctx, topics)
+		if e != nil {
+			return e
+		}
+		return &exitError{exitFailed, "timeout", "run offerlog status: a stage that does not move does not run, or is halted",
+			fmt.Errorf("wait: timed out after %s: %s", timeout, shortOf(positions))}
 	}
 	if err != nil {
 		return err

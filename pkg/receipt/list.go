@@ -40,8 +40,8 @@ type Standpoint struct {
 	Item      int    `json:"item"` // in a record that holds a batch of events, else 0; -1: an empty batch
 }
 
-// String is topic/partition/offset, and /item where the record holds several.
-func (s Standpoint) String() string {
+// Where is topic/partition/offset, and /item where the record holds several events.
+func (s Standpoint) Where() string {
 	if s.Item != 0 {
 		return fmt.Sprintf("%s/%d/%d/%d", s.Topic, s.Partition, s.Offset, s.Item)
 	}

@@ -48,7 +48,9 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
        o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted,
        c.ambiguous, c.digest
   FROM changed AS c
-  JOIN observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
-  LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer)
- WHERE p.digest IS DISTINCT FROM c.digest
+ CROSS JOIN LATERAL (SELECT o.*
+                       FROM observation AS o
+                      WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
+                     OFFSET 0) AS o -- a probe for each: a join might be planned as a scan of all history
+ WHERE (SELECT p.digest FROM publication AS p WHERE (p.tenant, p.offer) = (c.tenant, c.offer)) IS DISTINCT FROM c.digest
  ORDER BY o.tenant, o.offer;

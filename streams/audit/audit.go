@@ -7,7 +7,8 @@
 //
 // Read Run first. What only several moments can show (I6: nothing ever changes) is checked here as far as one moment can:
 // identities and digests are derived again from the columns. An installation may be at work while it is audited: the bounds
-// of the topics are noted before the snapshot and after it, so that what moves meanwhile is no violation.
+// of the topics are noted before the snapshot and after it, so that what moves meanwhile is no violation. The outbox is not
+// pruned meanwhile.
 //
 // Memory does not grow with the payloads: deliveries are read in chunks, history and offers as streams, and of each published
 // event three hashes and a place stay.
@@ -69,11 +70,16 @@ func run(ctx context.Context, in Inputs) (report *Report, err error) {
 		defer l.close()
 	}
 	err = postgres.Snapshot(ctx, in.Pool, postgres.Inspect, func(tx pgx.Tx) error {
+		// TRUNCATE is not bound by snapshots: a slot of the outbox that is pruned after this one was taken would look empty. The
+		// lock is had before the first statement that takes it, and makes pruning wait for another time.
+		if _, err := tx.Exec(ctx, "LOCK TABLE audit_v1.outbox IN ACCESS SHARE MODE"); err != nil {
+			return fmt.Errorf("lock the outbox against pruning: %w", err)
+		}
 		a := &auditor{in: in, Report: report, tx: tx, log: l}
 		for _, step := range []func(context.Context) error{
 			a.load,
-			a.tables,     // I2, I3, I7, I8, and of I4, I5, I6, I12 and I13 what SQL can tell
 			a.objects,    // I4
+			a.tables,     // I2, I3, I7, I8, and of I4, I5, I6, I12 and I13 what SQL can tell
 			a.deliveries, // I1, I5
 			a.published,  // I6, I9, I10, I13
 			a.cursors,    // I11

@@ -263,12 +263,12 @@ func (a *auditor) loadReadings(ctx context.Context) error {
 	)
 	_, err = pgx.ForEachRow(rows, []any{&v.tenant, &v.feed, &v.version, &account, &sum, &source}, func() error {
 		r := reading{account: account, digest: digest(sum)}
-		if err := json.Unmarshal(source, &r.spec); err != nil || r.spec.Digest() != r.digest {
+		if err := json.Unmarshal(source, &r.spec); err == nil && r.spec.Digest() == r.digest {
+			a.readings[v] = r
+		} else {
 			a.found(Violation{Invariant: "I5", What: "a mapping version is not what was applied", Where: Where{Tenant: v.tenant},
 				Detail: fmt.Sprintf("feed %s version %d", v.feed, v.version)})
-			return nil
 		}
-		a.readings[v] = r
 		return nil
 	})
 	if err != nil {
@@ -328,6 +328,10 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 		d, res := &list[i], &results[i]
 		if d.partial && lacking(d, res) {
 			a.unread++
+			continue
+		}
+		if res.Fault != nil {
+			a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
 			continue
 		}
 		if err := a.hold(ctx, l, d, res, claims[*d.Delivery]); err != nil {

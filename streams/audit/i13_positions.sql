@@ -24,4 +24,5 @@ SELECT 'a revision is given twice', c.lane, format('revision %s', o.revision), m
  WHERE g.active
    AND o.revision IS NOT NULL
  GROUP BY c.lane, o.revision
-HAVING count(*) > 1;
+HAVING count(*) > 1
+ ORDER BY 2, 3;

@@ -5,4 +5,5 @@ SELECT 'a delivery is accepted more than once' AS what, o.tenant, o.delivery::te
  WHERE o.outcome = 'accepted'
    AND o.delivery IS NOT NULL
  GROUP BY o.tenant, o.delivery
-HAVING count(*) > 1;
+HAVING count(*) > 1
+ ORDER BY o.tenant, o.delivery;

@@ -14,4 +14,5 @@ SELECT CASE WHEN r.delivery IS NULL THEN 'an accepted delivery has no receipt'
               WHERE o.outcome = 'accepted'
                 AND o.delivery IS NOT NULL) AS o ON (o.tenant, o.delivery) = (r.tenant, r.delivery)
  WHERE (r.delivery, r.lane, r."offset", r.item, r.canonicalization, r.fingerprint)
-       IS DISTINCT FROM (o.delivery, o.lane, o."offset", o.item, o.canonicalization, o.fingerprint);
+       IS DISTINCT FROM (o.delivery, o.lane, o."offset", o.item, o.canonicalization, o.fingerprint)
+ ORDER BY 2, 3;

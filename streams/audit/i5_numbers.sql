@@ -25,4 +25,5 @@ SELECT 'the numbers of the outcomes do not reach the end of the lane', '', '', p
   LEFT JOIN numbered AS n ON n.lane = p.lane
  WHERE p.kind = 'input'
  GROUP BY p.lane, p.sequence
-HAVING coalesce(max(n.last_seq), 0) <> p.sequence;
+HAVING coalesce(max(n.last_seq), 0) <> p.sequence
+ ORDER BY 1, 4, 5, 6;

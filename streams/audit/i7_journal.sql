@@ -21,4 +21,5 @@ SELECT 'the committed intervals do not end where the lane stands', p.lane, p.nex
   LEFT JOIN audit_v1.commit_journal AS j ON j.lane = p.lane
  GROUP BY p.lane, p.start, p.next, p.sequence
 HAVING coalesce(max(j.to_offset), p.start) <> p.next
-    OR coalesce(max(j.to_seq), 0) <> p.sequence;
+    OR coalesce(max(j.to_seq), 0) <> p.sequence
+ ORDER BY 2, 3;

@@ -13,4 +13,5 @@ SELECT 'history does not end at the lane''s sequence', '', '', '', p.lane, coale
   FROM audit_v1.position AS p
   LEFT JOIN audit_v1.claim AS c ON c.lane = p.lane
  GROUP BY p.lane, p.kind, p.sequence
-HAVING coalesce(max(c.seq), 0) <> CASE p.kind WHEN 'input' THEN p.sequence ELSE 0 END;
+HAVING coalesce(max(c.seq), 0) <> CASE p.kind WHEN 'input' THEN p.sequence ELSE 0 END
+ ORDER BY 5, 6;

@@ -21,4 +21,5 @@ SELECT 'the outbox does not end at the lane''s sequence', p.lane, coalesce(max(w
   LEFT JOIN waiting AS w ON w.lane = p.lane
   LEFT JOIN audit_v1.relay AS r ON r.lane = p.lane
  GROUP BY p.lane, p.sequence, r.pruned_seq
-HAVING coalesce(max(w.seq), r.pruned_seq, 0) <> p.sequence;
+HAVING coalesce(max(w.seq), r.pruned_seq, 0) <> p.sequence
+ ORDER BY 2, 3;

@@ -60,7 +60,7 @@ func (l *log) open(ctx context.Context, report *Report) error {
 			return err
 		}
 		l.before[name] = t
-		report.count("I11", int64(len(t.Ends)), "partitions without an open transaction")
+		report.count("I11", int64(len(t.Ends)), "partitions")
 	}
 	t := l.before[streams.RelayCursor]
 	return l.readCursor(ctx, t.Starts[0], t.Ends[0], l.early)

@@ -5,4 +5,4 @@ SELECT c.tenant, o.account, o.record, o.strong, o.ord, o.mapping_version, o.row_
   FROM audit_v1.claim AS c
   JOIN audit_v1.observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
   LEFT JOIN audit_v1.current_offer AS v ON (v.generation, v.tenant, v.offer) = ($1::int, c.tenant, c.offer)
- ORDER BY c.tenant, c.offer;
+ ORDER BY c.tenant, c.offer, c.lane, c.seq;

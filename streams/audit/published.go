@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -51,15 +52,20 @@ func (m mark) differences(want mark) string {
 	return strings.Join(parts, ", ")
 }
 
-// A ledger is what a topic holds, by lane and number: number n at place n-1.
-type ledger map[int][]mark
+// A ledger is what a topic holds, by lane and number.
+type ledger map[numbered]mark
 
-// of returns the mark of a number.
-func (l ledger) of(lane int, seq int64) mark {
-	if marks := l[lane]; seq >= 1 && seq <= int64(len(marks)) {
-		return marks[seq-1]
-	}
-	return mark{}
+// A numbered event is one of a lane.
+type numbered struct {
+	lane int
+	seq  int64
+}
+
+// take removes an event and returns its mark.
+func (l ledger) take(n numbered) mark {
+	m := l[n]
+	delete(l, n)
+	return m
 }
 
 // published holds our topics against what was to be published.
@@ -88,13 +94,12 @@ func (a *auditor) readTopic(ctx context.Context, topic, kind string, book ledger
 	for _, l := range a.lanes {
 		if l.Kind == kind {
 			sequence[l.ID] = l.Sequence
-			book[l.ID] = make([]mark, l.Sequence)
 		}
 	}
 	before, after := a.log.before[topic], a.log.after[topic]
 	for p := range after.Ends {
-		last := map[int]int64{}                                                                   // number, by lane
-		for r, err := range a.log.records(ctx, topic, int32(p), after.Starts[p], after.Ends[p]) { //nolint:gosec // a number of partitions came from the cluster as an int32
+		last := map[int]int64{} // number, by lane
+		for r, err := range a.log.records(ctx, topic, int32(p), after.Starts[p], after.Ends[p]) {
 			if err != nil {
 				return err
 			}
@@ -121,11 +126,12 @@ func (a *auditor) readTopic(ctx context.Context, topic, kind string, book ledger
 				bad("I10", "the numbers of a lane do not rise", fmt.Sprintf("it follows number %d", last[lane]), lane, seq)
 			}
 			last[lane] = seq
-			if m := &book[lane][seq-1]; m.end > 0 {
+			if m, twice := book[numbered{lane, seq}]; twice {
 				bad("I9", "an event is published twice", fmt.Sprintf("also in partition %d at offset %d", m.partition, m.end-1), lane, seq)
 			} else {
-				*m = newMark(header(r, "ce_id"), header(r, "ce_type"), header(r, "ce_"+streams.ExtTenant), string(r.Key), r.Value)
-				m.partition, m.end = int32(p), r.Offset+1 //nolint:gosec // as above
+				m = newMark(header(r, "ce_id"), header(r, "ce_type"), header(r, "ce_"+streams.ExtTenant), string(r.Key), r.Value)
+				m.partition, m.end = r.Partition, r.Offset+1
+				book[numbered{lane, seq}] = m
 			}
 			f(r, lane, seq)
 		}
@@ -183,20 +189,22 @@ func (a *auditor) holdSeen(seen []map[int]int64) {
 // historyAtOnce is how many events of a lane are read at once.
 const historyAtOnce = 2000
 
-// holdHistory derives every event of history again, and holds what the topic has of it against it.
+// holdHistory derives every event of history again, and holds what the topic has of it against it. What is left of the ledger
+// is not in history.
 func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
 	for i := range a.lanes {
 		l := &a.lanes[i]
 		if l.Kind != input {
 			continue
 		}
-		for after := int64(0); after < l.Sequence; after += historyAtOnce {
-			events, err := a.history(ctx, l.ID, after, after+historyAtOnce)
+		for after, last := int64(0), false; !last; {
+			events, err := a.history(ctx, l.ID, after, math.MaxInt64, historyAtOnce)
 			if err != nil {
 				return err
 			}
 			for i := range events {
 				e := &events[i]
+				after = claim(e).Seq
 				a.derive(e)
 				if a.log == nil {
 					continue
@@ -205,7 +213,13 @@ func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
 					return err
 				}
 			}
+			last = len(events) < historyAtOnce
 		}
+	}
+	for n, m := range book {
+		w := at(streams.Observations, int(m.partition), m.end-1)
+		w.Lane, w.Seq = n.lane, n.seq
+		a.found(Violation{Invariant: "I9", What: "an event is published that history does not hold", Where: w})
 	}
 	return nil
 }
@@ -242,7 +256,7 @@ func (a *auditor) holdEvent(l *lane, e *history.Event, book ledger) error {
 	}
 	want := newMark(e.ID().String(), kind, e.Key.Tenant, e.Key.String(), body)
 	want.partition = kafka.PartitionOf(e.Key.String(), len(topic.Ends))
-	a.holdMark(streams.Observations, book.of(l.ID, c.Seq), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
+	a.holdMark(streams.Observations, book.take(numbered{l.ID, c.Seq}), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
 	return nil
 }
 
@@ -285,7 +299,7 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 			a.found(Violation{Invariant: "I9", What: "a change of an offer cannot be read", Where: w, Detail: fmt.Sprintf("revision %d, %v", d.Revision, err)})
 			return
 		}
-		state := stateDigest(d.Content.Digest(), d.Deleted, slices.Contains(d.Flags, offer.FlagAmbiguousOrder))
+		state := stateDigest(d.Digest(), d.Deleted, slices.Contains(d.Flags, offer.FlagAmbiguousOrder))
 		if seq >= last[key.ID()].seq {
 			last[key.ID()] = announcement{lane, seq, r.Offset + 1, state}
 		}
@@ -320,15 +334,12 @@ func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
 		body      []byte
 	)
 	_, err = pgx.ForEachRow(rows, []any{&lane, &seq, &key, &id, &kind, &body}, func() error {
-		k, err := offer.ParseKey(key)
-		if err != nil {
-			a.found(Violation{Invariant: "I9", What: "a change of an offer has no offer's key", Where: Where{Lane: lane, Seq: seq}, Detail: key})
-			return nil
-		}
+		// A key that names no offer has no tenant, and differs from what is published.
+		k, _ := offer.ParseKey(key)
 		want := newMark(id.String(), kind, k.Tenant, key, body)
 		want.partition = kafka.PartitionOf(key, n)
 		// That it is there is told of the last one of each offer: the others may be compacted away.
-		a.holdMark(streams.CurrentOffers, book.of(lane, seq), want, false, Where{Offer: key, Lane: lane, Seq: seq})
+		a.holdMark(streams.CurrentOffers, book.take(numbered{lane, seq}), want, false, Where{Offer: key, Lane: lane, Seq: seq})
 		return nil
 	})
 	if err != nil {

@@ -177,12 +177,12 @@ func (r *Report) skip(why string, ids ...string) {
 	}
 }
 
-// sort puts the violations of each invariant in the order of their lanes and numbers, so that equal databases give equal
-// reports.
+// sort puts the violations of each invariant in one order, by kind, lane and number.
 func (r *Report) sort() {
 	for _, i := range r.Invariants {
 		slices.SortStableFunc(i.Violations, func(a, b Violation) int {
-			return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Seq, b.Seq))
+			return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Delivery, b.Delivery),
+				cmp.Compare(a.Offer, b.Offer), cmp.Compare(a.Row, b.Row))
 		})
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
@@ -70,12 +71,13 @@ func row(sku string, rev int, rest string) string {
 // A world is an installation at rest, with one of everything that can happen to a delivery.
 type world struct {
 	*pipeline.Pipeline
+	t       *testing.T
 	archive string // the folder
 }
 
 func newWorld(t *testing.T, o pipeline.Options) *world {
 	t.Helper()
-	w := &world{Pipeline: pipeline.New(t, o)}
+	w := &world{Pipeline: pipeline.New(t, o), t: t}
 	// The pipeline's archive lies in a folder of the test, beside the one that this makes.
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(t.TempDir()), "*", "archive"))
 	if err != nil || len(found) != 1 {
@@ -99,20 +101,21 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 		event("/strong", "DOOMED", "["+row("C", 9, `, "price": "7"`)+"]"),
 	}
 	w.Publish(first...)
+	w.abort(event("/strong", "ABORTED", "["+row("A", 7, "")+"]"))
 	w.SettleOffers()
 	rest := append([]*kgo.Record{
-		event("/strong", "D-3", "["+row("B", 1, "")+"]"),                                                // old
-		event("/strong", "D-4", "["+row("A", 2, `, "price": "11.25"`)+","+row("D", 1, "")+"]"),           // restates A
-		event("/strong", "D-5", "["+row("A", 1, `, "price": "99"`)+","+row("E", 1, "")+"]"),              // contradicts A
-		event("/strong", "D-6", "["+row("F", 1, "")+`,{"rev": 1},`+row("F", 1, "")+"]"),                  // a row without a record, a row twice
-		event("/strong", "D-7", "["+row("E", 2, `, "deleted": true`)+"]"),                                // deleted
-		event("/weak", "W-2", `[{"sku": "A", "qty": 2}]`),                                                // ambiguous
-		event("/strong", "D-2", "["+row("A", 2, `, "price": "12"`)+"]"),                                  // another payload under the id
-		event("/strong", "D-8", `[`),                                                                     // unreadable
-		event("/nobody", "N-1", `[]`),                                                                    // no feed
-		event("/strong", "D-9", `[]`),                                                                    // no rows
-		{Topic: streams.Deliveries, Value: []byte("nonsense")},                                           // no event
-		batch(`[]`),                                                                                      // no events
+		event("/strong", "D-3", "["+row("B", 1, "")+"]"),                                       // old
+		event("/strong", "D-4", "["+row("A", 2, `, "price": "11.25"`)+","+row("D", 1, "")+"]"), // restates A
+		event("/strong", "D-5", "["+row("A", 1, `, "price": "99"`)+","+row("E", 1, "")+"]"),    // contradicts A
+		event("/strong", "D-6", "["+row("F", 1, "")+`,{"rev": 1},`+row("F", 1, "")+"]"),        // a row without a record, a row twice
+		event("/strong", "D-7", "["+row("E", 2, `, "deleted": true`)+"]"),                      // deleted
+		event("/weak", "W-2", `[{"sku": "A", "qty": 2}]`),                                      // ambiguous
+		event("/strong", "D-2", "["+row("A", 2, `, "price": "12"`)+"]"),                        // another payload under the id
+		event("/strong", "D-8", `[`),                                                           // unreadable
+		event("/nobody", "N-1", `[]`),                                                          // no feed
+		event("/strong", "D-9", `[]`),                                                          // no rows
+		{Topic: streams.Deliveries, Value: []byte("nonsense")},                                 // no event
+		batch(`[]`), // no events
 		batch(`[{"specversion": "1.0", "id": "B-1", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("G", 1, "") + `]},
 		        {"specversion": "1.0", "id": "B-2", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("H", 1, "") + `]}]`),
 	}, first...)
@@ -127,40 +130,75 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 	return w
 }
 
+// abort publishes a record in a transaction that is then aborted.
+func (w *world) abort(r *kgo.Record) {
+	w.t.Helper()
+	client, err := w.Cluster.NewClient(kgo.TransactionalID(w.Cluster.Topic("test-aborts")))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer client.Close()
+	r.Topic = w.Cluster.Topic(r.Topic)
+	err = client.BeginTransaction()
+	if err == nil {
+		err = client.ProduceSync(w.t.Context(), r).FirstErr()
+	}
+	if err == nil {
+		err = client.EndTransaction(w.t.Context(), kgo.TryAbort)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 var (
 	mapper = mapping.NewChild(mapping.Config{}) // its processes end with the tests
 	copies atomic.Int64
 )
 
 // copy makes a database like the world's, for one test, and returns what an audit of it takes and a connection for what no
-// role of offerlog may do. After the first copy the world has no connection of its own any more.
+// role of offerlog may do. From the first copy on the world itself has no connection any more.
 func (w *world) copy(t *testing.T) (audit.Inputs, *pgx.Conn) {
 	t.Helper()
 	w.Pool.Close()
-	super := func(dsn string) *pgx.Conn {
+	connect := func(dsn string) *pgx.Conn {
 		conn, err := pgx.Connect(t.Context(), rig.DatabaseAsSuperuser(t, dsn))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { conn.Close(context.Background()) })
+		t.Cleanup(func() { _ = conn.Close(context.Background()) }) // it has answered
 		return conn
 	}
-	cfg, err := pgxpool.ParseConfig(w.DSN)
+	u, err := url.Parse(w.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := rig.Database(t) // for a connection to the server, and a DSN to change
-	server := super(base)
-	name := fmt.Sprintf("%s_audit_%d", cfg.ConnConfig.Database, copies.Add(1))
-	baseConfig, err := pgx.ParseConfig(base)
+	template := strings.TrimPrefix(u.Path, "/")
+	name := fmt.Sprintf("%s_audited_%d", template, copies.Add(1))
+	u.Path = "/postgres"
+	server := connect(u.String())
+	if _, err := server.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := server.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	u.Path = "/" + name
+	pool, err := postgres.Open(t.Context(), u.String(), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = baseConfig
-	if _, err := server.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+cfg.ConnConfig.Database); err != nil {
+	t.Cleanup(pool.Close)
+	files, err := archive.OpenFiles(w.archive)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return audit.Inputs{}, server
+	t.Cleanup(func() { _ = files.Close() }) // it was only read
+	in := audit.Inputs{Pool: pool, Cluster: w.Cluster, Mapper: mapper,
+		Archive: archive.New(files, archive.NewPostgresKeys(pool, archive.OpenKeyring(make([]byte, 32))))}
+	return in, connect(u.String())
 }
 
 // inputs is what an audit of the world as it is takes.
@@ -177,5 +215,13 @@ func run(t *testing.T, in audit.Inputs) audit.Report {
 	return report
 }
 
-var _ = archive.New
-var _ = postgres.Open
+// violated names the invariants of which violations were found.
+func violated(r audit.Report) string {
+	var ids []string
+	for _, i := range r.Invariants {
+		if i.Found > 0 {
+			ids = append(ids, i.ID)
+		}
+	}
+	return strings.Join(ids, " ")
+}

@@ -114,7 +114,7 @@ func (s *scene) networkDeliversHeldCommit(st *step) {
 	}
 }
 
-// shared reports whether the group has n members and each has partitions of the default topic.
+// shared reports whether the group has n members and each has one partition.
 func (s *scene) shared(ctx context.Context, n int) (bool, error) {
 	groups, err := kadm.NewClient(s.p.Client).DescribeConsumerGroups(ctx, s.group())
 	if err != nil {
@@ -128,7 +128,11 @@ func (s *scene) shared(ctx context.Context, n int) (bool, error) {
 		return false, g.Err
 	}
 	for _, m := range g.Members {
-		if len(m.Assignment[s.p.Cluster.Topic(streams.Deliveries)]) == 0 {
+		n := 0
+		for _, partitions := range m.Assignment {
+			n += len(partitions)
+		}
+		if n != 1 {
 			return false, nil
 		}
 	}

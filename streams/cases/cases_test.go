@@ -43,7 +43,7 @@ func TestCases(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				c := &listener{TB: t}
-				defer func() { r.put(i, c.verdict(name)) }()
+				t.Cleanup(func() { r.put(i, c.verdict(name)) }) // after what run leaves to be cleaned up
 				run(c, filepath.Dir(path))
 			})
 		}
@@ -65,7 +65,7 @@ func (l *listener) complain(what string) {
 	if l.what == "" {
 		l.what = what
 	}
-	l.TB.Fail()
+	l.Fail()
 }
 
 func (l *listener) Error(args ...any)                 { l.complain(fmt.Sprint(args...)) }

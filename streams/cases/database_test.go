@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
@@ -23,28 +24,28 @@ import (
 func (s *scene) outboxGets(st *step) {
 	rows, _ := st.args["rows"].([]any)
 	ctx := s.t.Context()
-	s.lane(ctx, 0)
+	s.register(ctx)
 	if err := postgres.InTx(ctx, s.p.Pool, postgres.Ingest, func(tx pgx.Tx) error { return s.insert(ctx, tx, 0, rows) }); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// lane is the lane of a partition of the default topic.
-func (s *scene) lane(ctx context.Context, partition int32) (found lane.Lane) {
-	id, err := s.topicID(ctx)
+// register makes the lanes of the default topic, once: it would wait for transactions that hold one.
+func (s *scene) register(ctx context.Context) {
+	if s.registered {
+		return
+	}
+	s.registered = true
+	t, err := kafka.Describe(ctx, s.p.Client, s.p.Cluster.Topic(streams.Deliveries), false)
 	if err == nil {
 		err = postgres.InTx(ctx, s.p.Pool, postgres.Ingest, func(tx pgx.Tx) error {
-			lanes, err := lane.Register(ctx, tx, lane.Input, streams.Deliveries, id, make([]int64, 2))
-			if err == nil {
-				found = lanes[partition]
-			}
+			_, err := lane.Register(ctx, tx, lane.Input, streams.Deliveries, t.ID, t.Starts)
 			return err
 		})
 	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return found
 }
 
 func (s *scene) insert(ctx context.Context, tx pgx.Tx, partition int32, rows []any) error {
@@ -78,7 +79,7 @@ func (s *scene) insert(ctx context.Context, tx pgx.Tx, partition int32, rows []a
 func (s *scene) txInserts(st *step) {
 	ctx := s.t.Context()
 	partition := int32(st.int("partition")) //nolint:gosec // a partition
-	s.lane(ctx, partition)
+	s.register(ctx)
 	tx, err := s.p.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN; SET LOCAL ROLE " + string(postgres.Ingest)})
 	if err == nil {
 		s.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })

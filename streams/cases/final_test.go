@@ -140,18 +140,25 @@ func checkAttempts(p *pipeline.Pipeline, want map[string]int) error {
 	return err
 }
 
-// failedBatches counts what the workers complained of and the deadlocks that PostgreSQL resolved. The workers end before:
-// what a connection has counted is known when it is closed.
-func (s *scene) failedBatches() (n int64, err error) {
+// failedBatches are what the workers complained of and the deadlocks that PostgreSQL resolved: their number where it is 0,
+// else what they were. The workers end before: what a connection has counted is known when it is closed.
+func (s *scene) failedBatches() (any, error) {
+	var complaints []string
 	for name, w := range s.workers {
 		if strings.HasPrefix(name, "worker") {
 			w.Stop()
-			n += w.Warnings()
+			complaints = append(complaints, w.Warnings()...)
 		}
 	}
-	var deadlocks int64
-	err = s.p.Pool.QueryRow(s.t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
-	return n + deadlocks, err
+	var deadlocks int
+	err := s.p.Pool.QueryRow(s.t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
+	if deadlocks > 0 {
+		complaints = append(complaints, fmt.Sprint(deadlocks, " deadlocks"))
+	}
+	if err != nil || len(complaints) == 0 {
+		return 0, err
+	}
+	return complaints, nil
 }
 
 // wrongRounds counts the repeated rounds whose offers do not stand as those of the first.

@@ -3,16 +3,13 @@ package cases
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/kafka"
-	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
@@ -24,7 +21,7 @@ type gate struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	all     bool
-	passed  map[int32]int64 // by partition: the last offset that may go on
+	passed  map[int32]int64 // by partition: the first offset that may not go on
 	paired  bool            // partitions 0 and 1 go on together, offset by offset
 	arrived map[int32]int64
 }
@@ -33,8 +30,10 @@ func newGate(a ingest.Archive) *gate {
 	return &gate{Archive: a, changed: make(chan struct{}), passed: map[int32]int64{}, arrived: map[int32]int64{0: -1, 1: -1}}
 }
 
-// pass lets the record go on, and those before it.
-func (g *gate) pass(r *kgo.Record) { g.change(func() { g.passed[r.Partition] = r.Offset + 1 }) }
+// pass lets the record go on, and those before it. Topics share the marks: no case holds records of two topics back.
+func (g *gate) pass(r *kgo.Record) {
+	g.change(func() { g.passed[r.Partition] = max(g.passed[r.Partition], r.Offset+1) })
+}
 
 // open lets everything through.
 func (g *gate) open() { g.change(func() { g.all = true }) }
@@ -69,7 +68,8 @@ func (g *gate) Write(ctx context.Context, p *archive.Pack) (archive.Ref, error) 
 	}
 }
 
-// pairUp starts the workers that handle events together and waits until each has a partition.
+// pairUp starts the workers that handle events together and waits until each has a partition. One more takes that of the
+// commands: with fewer members than partitions the group might give one worker both.
 func (s *scene) pairUp() {
 	names := map[string]bool{}
 	for i := range s.c.Steps {
@@ -82,6 +82,7 @@ func (s *scene) pairUp() {
 	}
 	s.pair = true
 	s.gate.pairUp()
+	names["worker-of-the-commands"] = true
 	for name := range names {
 		s.worker(name, 1)
 	}
@@ -97,13 +98,4 @@ func (s *scene) ends(topic string) []int64 {
 		s.t.Fatal(err)
 	}
 	return t.Ends
-}
-
-// topicID is the id of the default input topic.
-func (s *scene) topicID(ctx context.Context) (uuid.UUID, error) {
-	t, err := kafka.Describe(ctx, s.p.Client, s.p.Cluster.Topic(streams.Deliveries), false)
-	if err != nil {
-		return uuid.UUID{}, fmt.Errorf("find the lanes' topic: %w", err)
-	}
-	return t.ID, nil
 }

@@ -145,16 +145,17 @@ type scene struct {
 	c *kase
 	p *pipeline.Pipeline
 
-	published map[int]*kgo.Record // by event
-	workers   map[string]*pipeline.Worker
-	gate      *gate
-	pair      bool              // two workers handle events together
-	producer  *kgo.Client       // with a transaction
-	held      *heldCommit       // an offset commit on its way
-	end       *heldEnd          // an end of transaction on its way
-	txs       map[string]pgx.Tx // that hold the outbox
-	fresh     map[string]bool   // records of repeated rounds
-	final     measures
+	published  map[int]*kgo.Record // by event
+	workers    map[string]*pipeline.Worker
+	gate       *gate
+	pair       bool              // two workers handle events together
+	producer   *kgo.Client       // with a transaction
+	held       *heldCommit       // an offset commit on its way
+	end        *heldEnd          // an end of transaction on its way
+	txs        map[string]pgx.Tx // that hold the outbox
+	registered bool              // the lanes of a case that begins at the outbox
+	fresh      map[string]bool   // records of repeated rounds
+	final      measures
 }
 
 // play takes the steps of a case and checks what holds after each and at the end.
@@ -377,11 +378,13 @@ func (s *scene) testRepeats(st *step) {
 		s.t.Fatalf("step %d: only what two workers do together can be repeated", st.n)
 	}
 	var last []*kgo.Record
-	for r := 1; r < st.int("rounds"); r++ {
-		last = last[:0]
-		for e, event := range s.c.events {
-			last = append(last, s.p.PublishTo(s.published[e].Partition, s.refresh(event, r))...)
+	for e, event := range s.c.events {
+		var rounds []*kgo.Record
+		for r := 1; r < st.int("rounds"); r++ {
+			rounds = append(rounds, s.refresh(event, r))
 		}
+		rounds = s.p.PublishTo(s.published[e].Partition, rounds...)
+		last = append(last, rounds[len(rounds)-1])
 	}
 	s.gate.open()
 	for _, r := range last {

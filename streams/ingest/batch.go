@@ -18,7 +18,6 @@ type batch struct {
 	spans    []lane.Span
 	lanes    map[int]*position // by lane id
 	records  int               // data records
-	bytes    int
 	events   []*event
 	outcomes map[offer.Outcome]int // as committed
 }

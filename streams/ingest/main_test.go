@@ -3,10 +3,7 @@ package ingest_test
 import (
 	"testing"
 
-	"github.com/offerlog/offerlog/pkg/mapping"
-	"github.com/offerlog/offerlog/streams/rig"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
-func TestMain(m *testing.M) {
-	rig.Main(m, func() bool { served, _ := mapping.ServeIfChild(); return served })
-}
+func TestMain(m *testing.M) { pipeline.Main(m) }

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -52,6 +51,7 @@ func (s *Stage) read(ctx context.Context, b *batch) error {
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
 func (s *Stage) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
+	e.run, e.page, e.pages = "", 0, 0
 	if e.Item < 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *Stage) route(e *event) {
 	if f := s.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
 		e.feed, e.tenant, who = f, f.Tenant, f.Who()
 	}
-	if ev.ID != "" && ev.Source != "" && (e.fault == nil) {
+	if e.fault == nil {
 		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
 	}
 	switch {
@@ -74,13 +74,7 @@ func (s *Stage) route(e *event) {
 	case e.feed == nil:
 		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects source %q on topic %s: apply one with offerlog feed apply", ev.Source, e.topic)}
 	default:
-		e.run = ev.Attributes["runid"]
-		var okPage, okPages bool
-		e.page, okPage = pageNumber(ev.Attributes["page"])
-		e.pages, okPages = pageNumber(ev.Attributes["pages"])
-		if !okPage || !okPages {
-			e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_invalid_attribute", Message: "page and pages are whole numbers from 1"}
-		}
+		e.routeRun()
 	}
 }
 
@@ -113,6 +107,26 @@ func (s *Stage) routeCommand(e *event) {
 	e.key = &receipt.Key{Tenant: tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
 }
 
+// maxRunBytes bounds a run id, which is part of a key as id and source are.
+const maxRunBytes = 1024
+
+// routeRun reads which page of which run the event is.
+func (e *event) routeRun() {
+	attributes := e.item.Event.Attributes
+	run := attributes["runid"]
+	page, okPage := pageNumber(attributes["page"])
+	pages, okPages := pageNumber(attributes["pages"])
+	switch {
+	case len(run) > maxRunBytes:
+		e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_invalid_attribute", Path: "runid",
+			Message: fmt.Sprintf("%d bytes: at most %d are taken", len(run), maxRunBytes)}
+	case !okPage || !okPages:
+		e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_invalid_attribute", Message: "page and pages are whole numbers from 1"}
+	default:
+		e.run, e.page, e.pages = run, page, pages
+	}
+}
+
 func pageNumber(s string) (n int, ok bool) {
 	if s == "" {
 		return 0, true
@@ -121,7 +135,8 @@ func pageNumber(s string) (n int, ok bool) {
 	return n, err == nil && n > 0 && n <= 1<<20
 }
 
-// mapAll maps the payloads of the events that a feed expects and fingerprints all others.
+// mapAll maps the payloads of the events that a feed expects, also where something else is wrong with them: a repeat is
+// known by its fingerprint. It fingerprints all others.
 func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
 	var (
 		requests []mapping.Request
@@ -130,7 +145,7 @@ func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rece
 	)
 	for _, e := range b.events {
 		e.asked = ""
-		if e.fault != nil || e.feed == nil {
+		if e.feed == nil {
 			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
 			continue
 		}
@@ -152,7 +167,10 @@ func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rece
 	}
 	for i, r := range results {
 		e := owners[i]
-		e.mapped, e.fault = r, r.Fault
+		e.mapped = r
+		if e.fault == nil {
+			e.fault = r.Fault
+		}
 		if e.fault == nil && e.feed.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0 {
 			first := r.Rejected[0]
 			e.fault = &first
@@ -161,31 +179,26 @@ func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rece
 	return nil
 }
 
-// choose marks the events whose payloads are kept: all that look new. A repeat adds nothing to the evidence that the first
-// copy left.
+// choose marks the events whose payloads are kept: all but repeats, which add nothing to the evidence that the first copy
+// left. Each copy of what is refused or contradicts the first is kept: it may be the one that is looked at.
 func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
-	type copyOf struct {
-		key receipt.Key
-		fp  offer.Fingerprint
-	}
-	seen := map[copyOf]bool{}
+	first := map[receipt.Key]offer.Fingerprint{} // of the keys that this batch may take
 	for _, e := range b.events {
 		e.archived = e.item.Raw != nil
 		if e.key == nil {
 			continue
 		}
-		if r, ok := known[*e.key]; ok && r.Fingerprint == e.fingerprint() {
+		fp, seen := first[*e.key]
+		r, taken := known[*e.key]
+		switch {
+		case taken:
+			e.archived = e.archived && r.Fingerprint != e.fingerprint()
+		case e.fault != nil || e.command != nil: // the registry may yet refuse a command
+		case !seen:
+			first[*e.key] = e.fingerprint()
+		case fp == e.fingerprint():
 			e.archived = false
-			continue
 		}
-		if e.fault != nil {
-			continue // a refusal stands for itself: a mended copy may come between two of them
-		}
-		c := copyOf{*e.key, e.fingerprint()}
-		if seen[c] {
-			e.archived = false
-		}
-		seen[c] = true
 	}
 }
 
@@ -211,8 +224,7 @@ func (s *Stage) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
 			packs[o] = p
 			order = append(order, o)
 		}
-		raw := bytes.Clone(e.item.Raw)
-		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Payload: raw, Sum: offer.Sum(raw)})
+		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Payload: e.item.Raw, Sum: offer.Sum(e.item.Raw)})
 	}
 	stored := make([]archive.Stored, 0, len(packs))
 	for _, o := range order {

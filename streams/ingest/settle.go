@@ -130,12 +130,16 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 	for k, r := range more {
 		st.standing[k] = r
 	}
-	// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
 	for _, e := range st.batch.events {
 		if e.key == nil || e.feed == nil || st.claimed[*e.key] {
 			continue
 		}
-		if r, ok := st.standing[*e.key]; ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization {
+		r, ok := st.standing[*e.key]
+		// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
+		otherForm := ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization
+		// What was taken for a repeat of another event of this batch contradicts one that came in between: it is evidence.
+		notKept := ok && r.Fingerprint != e.fingerprint() && !e.archived && e.item.Raw != nil
+		if otherForm || notKept {
 			return errReadAgain
 		}
 	}

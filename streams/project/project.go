@@ -186,6 +186,10 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 			return fmt.Errorf("%w: it stands at %d", ErrFenced, checkpoint.Next)
 		}
 		held, err := lane.Lock(ctx, tx, []lane.Span{{Lane: checkpoint.Lane, From: b.from, To: b.to}})
+		if errors.Is(err, lane.ErrFenced) {
+			// Only the holder of the checkpoint moves its lane: this is no race that another try could win.
+			return fmt.Errorf("lane %d is halted, or does not stand at %d as its checkpoint does", checkpoint.Lane, b.from)
+		}
 		if err != nil {
 			return err
 		}

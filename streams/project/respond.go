@@ -8,11 +8,11 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
 )
@@ -23,7 +23,7 @@ func (w *worker) respond(ctx context.Context, partition int32, err error) error 
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrFenced), errors.Is(err, lane.ErrFenced):
+	case errors.Is(err, ErrFenced):
 		w.log.Warn("fenced", "partition", partition, "error", err)
 		return w.resume(ctx, partition)
 	case passes(err):
@@ -94,7 +94,7 @@ func (w *worker) untilReached(ctx context.Context, f func() error) error {
 
 // passes reports an error that goes away by itself.
 func passes(err error) bool {
-	return postgres.OutOfReach(err) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+	return postgres.OutOfReach(err) || errors.Is(err, pgconn.ErrConnClosed) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
 }
 
 // mirrored hears what became of a mirror of offsets. A mirror that failed is made good by the next one.

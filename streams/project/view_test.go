@@ -82,12 +82,12 @@ func TestTheViewFollowsRankAndNeverArrival(t *testing.T) {
 	}
 	pool := database(t)
 	for name, story := range map[string][]step{
-		"S-004-01: v7 99, v8 119, v7 again": {
+		"S_004_01 v7 99, v8 119, v7 again": {
 			{claim{version: 7, price: "99"}, "99", true},
 			{claim{version: 8, price: "119"}, "119", true},
 			{claim{version: 7, price: "99"}, "119", false},
 		},
-		"S-004-07: the six-row table": {
+		"S_004_07 the six-row table": {
 			{claim{version: 7, price: "99"}, "99", true},
 			{claim{version: 8, price: "119"}, "119", true},
 			{claim{version: 8, price: "119"}, "119", false},
@@ -95,33 +95,37 @@ func TestTheViewFollowsRankAndNeverArrival(t *testing.T) {
 			{claim{version: 9, deleted: true}, "deleted", true},
 			{claim{version: 8, price: "119"}, "deleted", false},
 		},
-		"S-004-09: v9 deleted, then an unseen v8": {
+		"S_004_09 v9 deleted, then an unseen v8": {
 			{claim{version: 9, deleted: true}, "deleted", true},
 			{claim{version: 8, price: "119"}, "deleted", false},
 		},
-		"S-004-11: v10 after the deletion": {
+		"S_004_11 v10 after the deletion": {
 			{claim{version: 9, deleted: true}, "deleted", true},
 			{claim{version: 10, price: "129"}, "129", true},
 		},
-		"S-004-12: an old deletion cannot remove a newer offer": {
+		"S_004_12 an old deletion cannot remove a newer offer": {
 			{claim{version: 9, price: "99"}, "99", true},
 			{claim{version: 8, deleted: true}, "99", false},
 		},
-		"S-004-15: a weak claim never outranks a version": {
+		"S_004_15 a weak claim never outranks a version": {
 			{claim{version: 1, price: "1"}, "1", true},
 			{claim{at: "2030-01-01T00:00:00Z", price: "2"}, "1", false},
 		},
-		"S-004-16: two weak claims of one second": {
+		"S_004_16 two weak claims of one second": {
 			{claim{at: "2025-03-01T10:00:00Z", price: "4"}, "4", true},
 			{claim{at: "2025-03-01T10:00:00Z", price: "6"}, "?", true},
 		},
-		"S-000-08: the latest observation is shown": {
+		"S_000_08 the latest observation is shown": {
 			{claim{at: "2025-03-01T08:00:00Z", price: "8"}, "8", true},
 			{claim{at: "2025-03-01T09:00:00Z", price: "9"}, "9", true},
 		},
-		"S-000-41 and S-000-50: a late backfill leaves the view alone": {
+		"S_000_41 S_000_50 a late backfill leaves the view alone": {
 			{claim{at: "2025-03-01T09:00:00Z", price: "9"}, "9", true},
 			{claim{at: "2025-03-01T07:00:00Z", price: "7"}, "9", false},
+		},
+		"S_000_43 six at eight, four at nine": {
+			{claim{at: "2025-03-01T08:00:00Z", price: "6"}, "6", true},
+			{claim{at: "2025-03-01T09:00:00Z", price: "4"}, "4", true},
 		},
 		"equal content at one time is no ambiguity": {
 			{claim{at: "2025-03-01T09:00:00Z", price: "9"}, "9", true},
@@ -568,8 +572,8 @@ func TestTheFoldReadsTheEndOfALongHistory(t *testing.T) {
 			return err
 		}
 		after, err := readSoFar(ctx, tx)
-		if rows := after - before; rows > 10 {
-			t.Errorf("one offer of %d versions: got %d rows of history read, want 10 at most", versions, rows)
+		if rows := after - before; rows < 1 || rows > 10 {
+			t.Errorf("one offer of %d versions: got %d rows of history read, want 1 to 10", versions, rows)
 		}
 		return err
 	})

@@ -118,7 +118,7 @@ func (w *world) store(l int, what string) {
 // storeWhile calls hold in the transaction, after everything is written.
 func (w *world) storeWhile(l int, what string, hold func()) error {
 	ctx := w.t.Context()
-	err := postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
+	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		var next int64
 		if err := tx.QueryRow(ctx, "SELECT next FROM lane WHERE id = $1", l).Scan(&next); err != nil {
 			return err
@@ -135,8 +135,8 @@ func (w *world) storeWhile(l int, what string, hold func()) error {
 			sightings []history.Sighting
 		)
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		newest := w.newest[l]
+		w.mu.Unlock()
 		for _, kind := range what {
 			h.Sequence++
 			seq := h.Sequence
@@ -176,12 +176,13 @@ func (w *world) storeWhile(l int, what string, hold func()) error {
 		if err := lane.Advance(ctx, tx, held, "test"); err != nil {
 			return err
 		}
+		w.mu.Lock()
 		w.newest[l] = newest
 		w.stored[l] += what
+		w.mu.Unlock()
 		hold()
 		return nil
 	})
-	return err
 }
 
 func key(l int, seq int64) offer.Key {

@@ -85,6 +85,8 @@ func brokerSettings(listen, advertised, controller string) map[string]string {
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":                 "0",
+		"group.consumer.heartbeat.interval.ms":             "200", // how long a new member waits for its partitions
+		"group.consumer.min.heartbeat.interval.ms":         "200",
 		"message.max.bytes":                                "4194304",
 	}
 }

@@ -121,7 +121,7 @@ func (w *waiter) ends(ctx context.Context, cl *kgo.Client, topic string, ends ma
 	}
 	for p, end := range t.Ends {
 		if end > t.Starts[p] {
-			ends[partition{t.ID, int32(p)}] = end //nolint:gosec // a partition's number came from the cluster as an int32
+			ends[partition{t.ID, int32(p)}] = end
 		}
 	}
 	return t.ID, nil

@@ -53,7 +53,7 @@ func Main(m *testing.M) {
 	})
 }
 
-// mapper is shared by all pipelines of a test process: its processes end with it.
+// mapper is one for all pipelines: its processes end with the test's.
 var mapper = sync.OnceValue(func() *mapping.Child { return mapping.NewChild(mapping.Config{}) })
 
 // Options has the choices of a Pipeline; the zero value works.
@@ -72,7 +72,8 @@ type Pipeline struct {
 	Broker  *kfake.Cluster // the fake broker, for faults; nil on Apache Kafka
 	Client  *kgo.Client    // for requests of the test
 	Archive *archive.Archive
-	Inputs  []string // input topics by their own names, commands among them
+	Mapper  *mapping.Child // of all pipelines of the test process
+	Inputs  []string       // input topics by their own names, commands among them
 
 	t          testing.TB
 	opts       Options
@@ -89,7 +90,7 @@ type Pipeline struct {
 func New(t testing.TB, o Options) *Pipeline {
 	t.Helper()
 	o.Partitions = cmp.Or(o.Partitions, 3)
-	p := &Pipeline{t: t, opts: o, DSN: rig.Database(t), partitions: map[string]int{}}
+	p := &Pipeline{t: t, opts: o, DSN: rig.Database(t), Mapper: mapper(), partitions: map[string]int{}}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	if o.RealKafka {
 		p.Cluster = kafka.Cluster{Brokers: []string{rig.RealKafka(t)}, Prefix: "t" + uuid.NewString()[:8] + "."}
@@ -351,7 +352,7 @@ func (p *Pipeline) Committed(topic string) []*kgo.Record {
 	}
 	from, left := map[int32]kgo.Offset{}, map[int32]int64{} // ends of the partitions that are not read yet
 	for i, end := range bounds.Ends {
-		if n := int32(i); end > bounds.Starts[i] { //nolint:gosec // a partition
+		if n := int32(i); end > bounds.Starts[i] {
 			from[n], left[n] = kgo.NewOffset().At(bounds.Starts[i]), end
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -38,7 +39,7 @@ type Worker struct {
 	stop     context.CancelFunc
 	killed   atomic.Bool
 	done     chan struct{}
-	warnings atomic.Int64
+	warnings *warnings
 }
 
 // Start runs a stage.
@@ -77,14 +78,14 @@ func (p *Pipeline) StartIngest(cfg ingest.Config, arch ingest.Archive) *Worker {
 	if cfg.MaxRecords == 0 {
 		cfg.MaxRecords = p.opts.MaxRecords
 	}
-	w.run = ingest.New(w.pool, p.Cluster, arch, mapper(), cfg, w.logger()).Run
+	w.run = ingest.New(w.pool, p.Cluster, arch, p.Mapper, cfg, w.logger()).Run
 	return p.start(w)
 }
 
 func (p *Pipeline) worker(stage string) *Worker {
 	p.t.Helper()
 	p.mu.Lock()
-	w := &Worker{p: p, name: fmt.Sprintf("%s-%d", stage, len(p.workers)+1), line: &line{}, done: make(chan struct{})}
+	w := &Worker{p: p, name: fmt.Sprintf("%s-%d", stage, len(p.workers)+1), line: &line{}, done: make(chan struct{}), warnings: &warnings{}}
 	p.mu.Unlock()
 	cfg := p.Pool.Config()
 	cfg.ConnConfig.DialFunc = w.line.dial
@@ -137,8 +138,12 @@ func (w *Worker) Kill() {
 	w.Stop()
 }
 
-// Warnings counts what the stage logged as a warning or an error.
-func (w *Worker) Warnings() int64 { return w.warnings.Load() }
+// Warnings lists what the stage has logged as warnings and errors.
+func (w *Worker) Warnings() []string {
+	w.warnings.mu.Lock()
+	defer w.warnings.mu.Unlock()
+	return slices.Clone(w.warnings.lines)
+}
 
 // stopAll ends what still runs, and the test with it if a stage has failed.
 func (p *Pipeline) stopAll() {
@@ -158,35 +163,23 @@ func (p *Pipeline) stopAll() {
 }
 
 func (w *Worker) logger() *slog.Logger {
-	return slog.New(counter{w.p.log.Handler(), &w.warnings}).With("worker", w.name)
+	h := slog.NewMultiHandler(w.p.log.Handler(), slog.NewTextHandler(w.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(h).With("worker", w.name)
 }
 
-// A counter counts warnings and errors on their way.
-type counter struct {
-	slog.Handler
-	n *atomic.Int64
+// warnings keeps lines of a log.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
 }
 
-// Enabled implements slog.Handler: a warning is counted whether anybody reads it or not.
-func (c counter) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn || c.Handler.Enabled(ctx, l)
+// Write implements io.Writer: a handler writes one line at a time.
+func (w *warnings) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, strings.TrimSpace(string(line)))
+	return len(line), nil
 }
-
-// Handle implements slog.Handler.
-func (c counter) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn {
-		c.n.Add(1)
-	}
-	return c.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler.
-func (c counter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return counter{c.Handler.WithAttrs(attrs), c.n}
-}
-
-// WithGroup implements slog.Handler.
-func (c counter) WithGroup(name string) slog.Handler { return counter{c.Handler.WithGroup(name), c.n} }
 
 // A line is a worker's way to PostgreSQL.
 type line struct {
