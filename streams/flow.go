@@ -64,6 +64,8 @@ func OwnTopics(partitions int) []kafka.TopicSpec {
 		{Name: Commands, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: Observations, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: CurrentOffers, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "compact"}},
-		{Name: RelayCursor, Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}},
+		// Small segments, since a lane that has been idle for long is looked for in all that is not compacted yet.
+		{Name: RelayCursor, Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact", "segment.bytes": "4194304",
+			"min.cleanable.dirty.ratio": "0.1"}},
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/feed"
@@ -100,23 +99,15 @@ func (s *stage) deliver(ts *testscript.TestScript, args []string) {
 	spec := s.known(ts, args[0])
 	body, err := os.ReadFile(ts.MkAbs(args[2]))
 	ts.Check(err)
-	r := &kgo.Record{Topic: spec.Accepts.Topics[0], Key: []byte(spec.Feed), Value: body}
-	put := func(name, value string) {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
-	}
-	put("ce_specversion", "1.0")
-	put("ce_id", args[1])
-	put("ce_source", spec.Accepts.Source)
-	put("ce_type", streams.DeliveryType)
-	put("content-type", "application/json")
+	attributes := map[string]string{"id": args[1], "source": spec.Accepts.Source}
 	for _, a := range args[3:] {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok {
 			ts.Fatalf("want ATTRIBUTE=VALUE, got %q", a)
 		}
-		put("ce_"+name, value)
+		attributes[name] = value
 	}
-	s.p.Publish(r)
+	s.p.Publish(pipeline.Event(spec.Accepts.Topics[0], spec.Feed, body, attributes))
 }
 
 // settle waits until all that was delivered is in the view and on current-offers.

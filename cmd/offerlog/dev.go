@@ -253,8 +253,7 @@ func prepareDatabase(ctx context.Context, superuser string) (string, error) {
 			_, err = conn.Exec(ctx, "CREATE ROLE "+devLogin+" LOGIN NOSUPERUSER NOBYPASSRLS")
 		}
 		if err == nil {
-			_, err = conn.Exec(ctx, "ALTER ROLE "+devLogin+" PASSWORD '"+password+"'; GRANT "+strings.Join(roles, ", ")+" TO "+devLogin+
-				"; GRANT SELECT ON schema_version TO "+devLogin)
+			_, err = conn.Exec(ctx, "ALTER ROLE "+devLogin+" PASSWORD '"+password+"'; GRANT "+strings.Join(roles, ", ")+" TO "+devLogin)
 		}
 		return err
 	}); err != nil {

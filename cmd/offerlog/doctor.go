@@ -126,7 +126,7 @@ func (a *app) checkPostgres(ctx context.Context, d *diagnosis) *pgxpool.Pool {
 	d.pass("postgres", redact(a.settings.Postgres)+" answers")
 	checkDurability(ctx, d, pool)
 	checkClock(ctx, d, pool)
-	if err := checkSchema(ctx, pool); err != nil {
+	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		d.blame("schema", err)
 		pool.Close()
 		return nil

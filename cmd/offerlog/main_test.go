@@ -83,7 +83,6 @@ func sceneServers(ts *testscript.TestScript, _ bool, _ []string) {
 	u.User = url.UserPassword("offerlog_nobody", "wrong")
 	ts.Setenv("NOBODY", u.String())
 	ts.Setenv("OFFERLOG_KAFKA", addr)
-	sceneSQL(ts, false, []string{"GRANT SELECT ON schema_version TO PUBLIC"})
 }
 
 var databases atomic.Int64

@@ -41,7 +41,7 @@ func (a *app) migrateCommand() *cobra.Command {
 					return err
 				}
 				defer pool.Close()
-				steps, unknown, err := migrations(cmd.Context(), pool)
+				steps, unknown, err := postgres.Migrations(cmd.Context(), pool)
 				if err != nil {
 					return err
 				}

@@ -61,7 +61,7 @@ func (a *app) openPostgres(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSchema(ctx, pool); err != nil {
+	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}

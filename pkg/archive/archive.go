@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
@@ -85,10 +86,6 @@ func (e *ShreddedError) Error() string {
 
 // An Archive seals packs into a store and opens them again.
 type Archive struct {
-	// Step, where it is set, is called with "artifact_verified" in Write before it returns: the place where fault builds
-	// stop. Files has the steps before it.
-	Step func(name string)
-
 	store Store
 	keys  KeySource
 }
@@ -110,9 +107,7 @@ func (a *Archive) Write(ctx context.Context, p *Pack) (Ref, error) {
 	if err != nil {
 		return Ref{}, fmt.Errorf("archive pack %s: %w", p.Name(), err)
 	}
-	if a.Step != nil {
-		a.Step("artifact_verified")
-	}
+	fault.Point("ingest.artifact_verified")
 	return ref, nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/offerlog/offerlog/pkg/fault"
 )
 
 // tempFolder holds objects that are being written. An object's name never begins with a dot.
@@ -24,10 +26,6 @@ const tempAge = time.Hour
 // tenant/topic/0/5-9/digest is the file tenant/topic/0/5-9.digest, so that the objects of a partition share one folder to
 // sync. Nothing but complete, synced files ever has an object's name: a kill leaves a temporary file at most.
 type Files struct {
-	// Step, where it is set, is called in Put with "artifact_written" before the file is synced, and with
-	// "artifact_synced" once file and name are durable: the places where fault builds stop.
-	Step func(name string)
-
 	root *os.Root
 
 	mu      sync.Mutex
@@ -90,7 +88,7 @@ func (f *Files) Put(_ context.Context, name string, content []byte) (err error) 
 	if taken {
 		return ErrExists
 	}
-	f.step("artifact_synced")
+	fault.Point("ingest.artifact_synced")
 	return nil
 }
 
@@ -100,7 +98,7 @@ func (f *Files) write(temp string, content []byte) error {
 		return err
 	}
 	if _, err = w.Write(content); err == nil {
-		f.step("artifact_written")
+		fault.Point("ingest.artifact_written")
 		err = w.Sync()
 	}
 	return errors.Join(err, w.Close())
@@ -164,12 +162,6 @@ func (f *Files) sweep(before time.Time) error {
 		}
 	}
 	return nil
-}
-
-func (f *Files) step(name string) {
-	if f.Step != nil {
-		f.Step(name)
-	}
 }
 
 // filename returns where an object lies; names that would lie elsewhere are refused.

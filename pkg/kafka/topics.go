@@ -16,7 +16,8 @@ import (
 // A TopicSpec is a topic as offerlog wants it.
 type TopicSpec struct {
 	Name       string // on the cluster
-	Partitions int
+	Partitions int    // to make it with
+	AnySize    bool   // one that is there may have another number of partitions: nothing depends on where its keys lie
 	Configs    map[string]string
 }
 
@@ -91,7 +92,11 @@ func Plan(ctx context.Context, cl *kgo.Client, specs []TopicSpec) ([]Change, err
 			if len(set) > 0 {
 				c.Action, c.Set = Alter, set
 			}
-			if c.Have != c.Want {
+			switch {
+			case c.Have == c.Want:
+			case s.AnySize:
+				c.Want = c.Have
+			default:
 				c.Action = Refuse
 			}
 		}
@@ -145,7 +150,7 @@ func (c Cluster) Specs(own []TopicSpec, inputs []string, partitions int) []Topic
 		specs = append(specs, s)
 	}
 	for _, in := range inputs {
-		specs = append(specs, TopicSpec{Name: c.Topic(in), Partitions: partitions, Configs: map[string]string{
+		specs = append(specs, TopicSpec{Name: c.Topic(in), Partitions: partitions, AnySize: true, Configs: map[string]string{
 			"cleanup.policy":         "delete",
 			"message.timestamp.type": "LogAppendTime", // the time of arrival is the broker's word, not the publisher's
 			"retention.ms":           strconv.Itoa(7 * 24 * 3600 * 1000),

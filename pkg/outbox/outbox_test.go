@@ -135,7 +135,9 @@ func TestReadGoesOnFromAnyNumberThroughAllSlots(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("%d-%d event", first+n, first+n))
 		if i%2 == 1 {
-			s.prune(oneRow) // new rows go to the next slot
+			if _, err := s.prune(oneRow); err != nil { // new rows go to the next slot
+				t.Fatal(err)
+			}
 		}
 	}
 	describe := func(r outbox.Row) string {

@@ -74,7 +74,9 @@ var ErrLostRace = errors.New("lost a race to another transaction")
 // it asks the database what stands, and never repeats the work blindly.
 type UnknownCommitError struct{ Err error }
 
-func (e *UnknownCommitError) Error() string { return "the commit may or may not have happened: " + e.Err.Error() }
+func (e *UnknownCommitError) Error() string {
+	return "the commit may or may not have happened: " + e.Err.Error()
+}
 func (e *UnknownCommitError) Unwrap() error { return e.Err }
 
 // InTx runs f in one READ COMMITTED transaction under role. It runs f again after a lost race (ErrLostRace, 40001, 40P01),
@@ -159,5 +161,5 @@ func OutOfReach(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	return errors.As(err, &unknown) || errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"flag"
 	"os"
@@ -43,7 +42,7 @@ func execute(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) {
 func TestMigrateTwiceAtOnceIsOnce(t *testing.T) {
 	super := open(t, rig.DatabaseAsSuperuser(t, rig.Database(t)))
 	execute(t, super, "CREATE DATABASE twice")
-	t.Cleanup(func() { _, _ = super.Exec(context.Background(), "DROP DATABASE twice") })
+	t.Cleanup(func() { _, _ = super.Exec(context.Background(), "DROP DATABASE twice WITH (FORCE)") })
 	dsn := strings.Replace(super.Config().ConnString(), "/"+super.Config().ConnConfig.Database, "/twice", 1)
 	var (
 		wg    sync.WaitGroup
@@ -60,7 +59,7 @@ func TestMigrateTwiceAtOnceIsOnce(t *testing.T) {
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := postgres.Migrations(t.Context(), dsn)
+	steps, _, err := postgres.Migrations(t.Context(), open(t, dsn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,23 +69,17 @@ func TestMigrateTwiceAtOnceIsOnce(t *testing.T) {
 }
 
 func TestAnOlderAndANewerSchemaAreRefused(t *testing.T) {
-	dsn := rig.DatabaseAsSuperuser(t, rig.Database(t))
-	if err := postgres.CheckSchema(t.Context(), dsn); err != nil {
+	dsn := rig.Database(t)
+	pool, super := open(t, dsn), open(t, rig.DatabaseAsSuperuser(t, dsn))
+	if err := postgres.CheckSchema(t.Context(), pool); err != nil {
 		t.Fatalf("the newest schema is refused: %v", err)
 	}
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
 	for _, c := range []struct{ name, statement, want string }{
 		{"newer", "INSERT INTO schema_version (version_id, is_applied) VALUES (9999, true)", "use the newer offerlog"},
-		{"older", "DELETE FROM schema_version WHERE version_id > 3", "run offerlog migrate up"},
+		{"older", "DELETE FROM schema_version WHERE version_id IN (4, 9999)", "run offerlog migrate up"},
 	} {
-		if _, err := db.Exec(c.statement); err != nil {
-			t.Fatal(err)
-		}
-		if err := postgres.CheckSchema(t.Context(), dsn); !errors.Is(err, postgres.ErrSchema) || !strings.Contains(err.Error(), c.want) {
+		execute(t, super, c.statement)
+		if err := postgres.CheckSchema(t.Context(), pool); !errors.Is(err, postgres.ErrSchema) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a schema that is %s: got %v, want ErrSchema with %q", c.name, err, c.want)
 		}
 	}

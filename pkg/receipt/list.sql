@@ -1,6 +1,7 @@
 -- The attempts at places, in the order in which they were recorded, each with what belongs to it. A duplicate has evidence
 -- and observations of the first (s): the receipt that a repeat gets back. A replay key begins with the feed's source; a
--- command has none, and is named by its topic.
+-- command has none, and is named by its topic. The entries of an artifact are sorted by offset and item, so the entry is the
+-- first of its item from the first of its offset on.
 SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
        coalesce(f.connector, CASE WHEN o.tenant <> '_system' THEN l.topic END, ''), coalesce(f.account, ''),
        coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''),
@@ -34,14 +35,14 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
                       WHERE s.lane = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_lane ELSE o.lane END
                         AND s."offset" = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_offset ELSE o."offset" END
                         AND s.item = CASE WHEN o.outcome = 'duplicate' THEN o.accepted_item ELSE o.item END) AS s ON true
-  LEFT JOIN LATERAL (SELECT a.object, a.key_id, a.state, u."offset", u.item, u.sum, u.length
-                       FROM (SELECT a.object, a.key_id, a.state, a.offsets, a.items, a.sums, a.lengths
+  LEFT JOIN LATERAL (SELECT a.object, a.key_id, a.state, a.offsets[a.i] AS "offset", a.items[a.i] AS item, a.sums[a.i] AS sum, a.lengths[a.i] AS length
+                       FROM (SELECT a.object, a.key_id, a.state, a.offsets, a.items, a.sums, a.lengths,
+                                    array_position(a.items, s.item, coalesce(array_position(a.offsets, s."offset"), 1)) AS i
                                FROM lane AS sl
                                JOIN artifact AS a ON (a.tenant, a.topic_id, a.partition) = (o.tenant, sl.topic_id, sl.partition)
                               WHERE sl.id = s.lane
                                 AND a.first <= s."offset"
                               ORDER BY a.first DESC
                               LIMIT 1) AS a
-                      CROSS JOIN LATERAL unnest(a.offsets, a.items, a.sums, a.lengths) AS u ("offset", item, sum, length)
-                      WHERE (u."offset", u.item) = (s."offset", s.item)) AS e ON s.archived
+                      WHERE a.offsets[a.i] = s."offset") AS e ON s.archived
  ORDER BY o.recorded_at, o.lane, o."offset", o.item;

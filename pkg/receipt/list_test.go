@@ -130,6 +130,8 @@ func (s *stage) story() (key offer.ReplayKey, observations []string, payload []b
 		rows[i].Lane, rows[i].Seq, rows[i].RetrievedAt, rows[i].RecordedAt = s.lanes[0].ID, int64(7+i), start, start
 		observations = append(observations, rows[i].ID().String())
 	}
+	// An older object of the partition, which holds neither of the offsets, and the one that does.
+	older := &archive.Pack{Tenant: "t1", TopicID: s.topic, Partition: 0, First: 0, Last: 1, Entries: []archive.Entry{{Offset: 0, Payload: payload, Sum: offer.Sum(payload)}}}
 	pack := &archive.Pack{Tenant: "t1", TopicID: s.topic, Partition: 0, First: 2, Last: 6, Entries: []archive.Entry{
 		{Offset: 3, Payload: []byte("{}"), Sum: offer.Sum([]byte("{}"))}, {Offset: 4, Payload: payload, Sum: offer.Sum(payload)}}}
 	s.write(func(ctx context.Context, tx pgx.Tx) error {
@@ -153,7 +155,8 @@ func (s *stage) story() (key offer.ReplayKey, observations []string, payload []b
 		if err := history.Sight(ctx, tx, []history.Sighting{{Claim: rows[1].Claim, Of: &rows[1]}}); err != nil {
 			return err
 		}
-		if err := archive.Record(ctx, tx, []archive.Stored{{Pack: pack, Ref: archive.Ref{Name: pack.Name(), KeyID: "k1"}}}); err != nil {
+		stored := []archive.Stored{{Pack: older, Ref: archive.Ref{Name: older.Name(), KeyID: "k1"}}, {Pack: pack, Ref: archive.Ref{Name: pack.Name(), KeyID: "k1"}}}
+		if err := archive.Record(ctx, tx, stored); err != nil {
 			return err
 		}
 		return receipt.Record(ctx, tx, []*receipt.Attempt{refused, accepted, repeated, contradicted, unexpected, commanded, keyless})

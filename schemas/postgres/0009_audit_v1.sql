@@ -131,3 +131,4 @@ $$;
 REVOKE EXECUTE ON PROCEDURE protect(regclass, text[], text[]) FROM public;
 ALTER FUNCTION current_tenant() OWNER TO offerlog_owner;
 REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
+GRANT SELECT ON schema_version TO PUBLIC; -- which schema stands here is no secret, and every process checks it

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,9 +27,9 @@ func whereOf(e *history.Event) Where {
 	return Where{Tenant: e.Key.Tenant, Offer: e.Key.String(), Observation: e.Observation.ID().String(), Delivery: c.Delivery.String(), Row: c.Row, Lane: c.Lane, Seq: c.Seq}
 }
 
-// history returns the first events after < number <= upTo of a lane, in order.
-func (a *auditor) history(ctx context.Context, lane int, after, upTo int64, limit int) ([]history.Event, error) {
-	rows, err := a.tx.Query(ctx, statement("history"), lane, after, upTo, limit)
+// history returns the events after < number <= upTo of a lane, in order.
+func (a *auditor) history(ctx context.Context, lane int, after, upTo int64) ([]history.Event, error) {
+	rows, err := a.tx.Query(ctx, statement("history"), lane, after, upTo)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of lane %d: %w", lane, err)
 	}
@@ -76,7 +75,7 @@ func (a *auditor) claimsOf(ctx context.Context, l *lane, outcomes []outcome) (ma
 	if first == 0 {
 		return nil, nil
 	}
-	events, err := a.history(ctx, l.ID, first-1, last, math.MaxInt32)
+	events, err := a.history(ctx, l.ID, first-1, last)
 	if err != nil {
 		return nil, err
 	}

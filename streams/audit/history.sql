@@ -1,4 +1,4 @@
--- The first $4 claims $2 < seq <= $3 of lane $1 in the order of their numbers, each with the observation that it states.
+-- The claims $2 < seq <= $3 of lane $1 in the order of their numbers, each with the observation that it states.
 SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
        o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.row_hash, o.mpn,
        o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
@@ -9,5 +9,4 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
  WHERE c.lane = $1::int
    AND c.seq > $2::bigint
    AND c.seq <= $3::bigint
- ORDER BY c.seq
- LIMIT $4;
+ ORDER BY c.seq;

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"slices"
 	"strings"
 
@@ -197,14 +196,21 @@ func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
 		if l.Kind != input {
 			continue
 		}
-		for after, last := int64(0), false; !last; {
-			events, err := a.history(ctx, l.ID, after, math.MaxInt64, historyAtOnce)
+		for after := int64(0); ; {
+			var upTo *int64
+			if err := a.tx.QueryRow(ctx, statement("page"), l.ID, after, historyAtOnce).Scan(&upTo); err != nil {
+				return fmt.Errorf("read the history of lane %d: %w", l.ID, err)
+			}
+			if upTo == nil {
+				break
+			}
+			events, err := a.history(ctx, l.ID, after, *upTo)
 			if err != nil {
 				return err
 			}
+			after = *upTo
 			for i := range events {
 				e := &events[i]
-				after = claim(e).Seq
 				a.derive(e)
 				if a.log == nil {
 					continue
@@ -213,7 +219,6 @@ func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
 					return err
 				}
 			}
-			last = len(events) < historyAtOnce
 		}
 	}
 	for n, m := range book {

@@ -112,12 +112,21 @@ func (r *report) put(i int, v verdict) {
 	defer r.mu.Unlock()
 	r.verdicts[i] = v
 	for r.printed < len(r.verdicts) && r.verdicts[r.printed].word != "" {
-		fmt.Fprintln(os.Stdout, r.verdicts[r.printed].word, r.verdicts[r.printed].text)
-		r.printed++
+		r.print()
 	}
 }
 
+func (r *report) print() {
+	if v := r.verdicts[r.printed]; v.word != "" {
+		fmt.Fprintln(os.Stdout, v.word, v.text)
+	}
+	r.printed++
+}
+
 func (r *report) total() {
+	for r.printed < len(r.verdicts) { // what -run has left out holds the others back
+		r.print()
+	}
 	n := map[string]int{}
 	for _, v := range r.verdicts {
 		n[v.word]++

@@ -147,7 +147,7 @@ func (s *scene) failedBatches() (any, error) {
 	for name, w := range s.workers {
 		if strings.HasPrefix(name, "worker") {
 			w.Stop()
-			complaints = append(complaints, w.Warnings()...)
+			complaints = append(complaints, w.Warnings()[s.joining[name]:]...)
 		}
 	}
 	var deadlocks int

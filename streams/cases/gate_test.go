@@ -87,6 +87,9 @@ func (s *scene) pairUp() {
 		s.worker(name, 1)
 	}
 	s.p.Until("each worker to have a partition", func(ctx context.Context) (bool, error) { return s.shared(ctx, len(names)) })
+	for name := range names {
+		s.joining[name] = len(s.workers[name].Warnings()) // of partitions that moved on before they were looked at
+	}
 }
 
 // ends are where the partitions of an input topic end.

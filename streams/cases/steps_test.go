@@ -154,13 +154,14 @@ type scene struct {
 	end        *heldEnd          // an end of transaction on its way
 	txs        map[string]pgx.Tx // that hold the outbox
 	registered bool              // the lanes of a case that begins at the outbox
+	joining    map[string]int    // how often each worker complained before it had its partitions
 	fresh      map[string]bool   // records of repeated rounds
 	final      measures
 }
 
 // play takes the steps of a case and checks what holds after each and at the end.
 func play(t *listener, c *kase) {
-	s := &scene{t: t, c: c, published: map[int]*kgo.Record{}, workers: map[string]*pipeline.Worker{}, txs: map[string]pgx.Tx{}, fresh: map[string]bool{}}
+	s := &scene{t: t, c: c, published: map[int]*kgo.Record{}, workers: map[string]*pipeline.Worker{}, txs: map[string]pgx.Tx{}, joining: map[string]int{}, fresh: map[string]bool{}}
 	s.final = measures{scene: s, next: map[string]int64{}, step: map[string]any{}}
 	s.p = pipeline.New(t, pipeline.Options{Partitions: 2, Log: slog.DiscardHandler})
 	s.p.Topics(c.topics()...)
@@ -377,17 +378,21 @@ func (s *scene) testRepeats(st *step) {
 	if !s.pair {
 		s.t.Fatalf("step %d: only what two workers do together can be repeated", st.n)
 	}
-	var last []*kgo.Record
+	var marks []*kgo.Record // every hundredth record and the last: what is waited for comes soon after what was there before
 	for e, event := range s.c.events {
 		var rounds []*kgo.Record
 		for r := 1; r < st.int("rounds"); r++ {
 			rounds = append(rounds, s.refresh(event, r))
 		}
-		rounds = s.p.PublishTo(s.published[e].Partition, rounds...)
-		last = append(last, rounds[len(rounds)-1])
+		for i, r := range s.p.PublishTo(s.published[e].Partition, rounds...) {
+			if i%100 == 0 || i == len(rounds)-1 {
+				marks = append(marks, r)
+			}
+		}
 	}
 	s.gate.open()
-	for _, r := range last {
+	slices.SortFunc(marks, func(a, b *kgo.Record) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, r := range marks {
 		s.stored(r)
 	}
 }

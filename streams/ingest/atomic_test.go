@@ -55,7 +55,7 @@ func TestS_000_31_S_003_05_a_transaction_that_fails_at_any_statement_leaves_noth
 		s.ApplyFeed(specOf(t, ""))
 		s.Publish(delivery("base", row("base", 1, "1")))
 		s.ingested()
-		for what, publish := range map[string]func(k int){
+		publishers := map[string]func(k int){
 			"deliveries": func(k int) { // one record that writes to every table
 				id := func(what string) string { return fmt.Sprint(what, "-", k) }
 				s.Publish(batchOf(
@@ -70,7 +70,8 @@ func TestS_000_31_S_003_05_a_transaction_that_fails_at_any_statement_leaves_noth
 			"a command": func(k int) {
 				s.publishFeed(fmt.Sprint("cmd-", k), fmt.Sprintf("feed: f%d\naccepts: {topics: [deliveries], source: /f%d}\n", k, k))
 			},
-		} {
+		}
+		for what, publish := range publishers {
 			for k, last := 1, false; !last; k++ {
 				before := s.stored()
 				n, at := 0, ""
@@ -151,6 +152,7 @@ func TestM_02_S_003_04_a_kill_at_any_point_loses_and_doubles_nothing(t *testing.
 				}
 				second := newStore(s.Archive, noTrap{})
 				s.StartIngest(ingest.Config{Worker: "second"}, second)
+				s.ingested()
 				s.Publish(page1, delivery("EXP/2", row("D", 1, "1"), "runid", "EXP", "page", "2"))
 				s.wantTally("EXP/1", "accepted 1, duplicate 1")
 				s.wantTally("EXP/2", "accepted 1")
@@ -269,7 +271,7 @@ func TestPostgreSQLGoesAwayAndComesBack(t *testing.T) {
 	s.ingested()
 	proxy.cut()
 	s.Feed(s.rng, delivery("while it is away", rows(10, 1)))
-	s.Until("ingest to notice", func(context.Context) (bool, error) { return w.Warnings() >= 2, nil })
+	s.Until("ingest to notice", func(context.Context) (bool, error) { return len(w.Warnings()) >= 2, nil })
 	proxy.restore()
 	s.Feed(s.rng, delivery("after", rows(10, 1)))
 	s.wantTally("", "accepted 3, duplicate 3")

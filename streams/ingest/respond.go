@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -33,7 +34,7 @@ func (s *Stage) respond(ctx context.Context, src *source, b *batch, err error, w
 		s.log.Error("evidence does not match its digest: nothing is stored until the object is mended", "code", digest.Code(), "object", digest.Object, "err", err)
 	case errors.As(err, &out):
 		s.log.Warn("the archive is out of reach: nothing is stored, lag grows", "err", err)
-	case postgres.OutOfReach(err):
+	case outOfReach(err):
 		s.log.Warn("PostgreSQL is out of reach: nothing is stored, lag grows", "err", err)
 	default:
 		return err
@@ -42,6 +43,12 @@ func (s *Stage) respond(ctx context.Context, src *source, b *batch, err error, w
 		sleep(ctx, wait.NextBackOff())
 	}
 	return src.rewind(ctx, b)
+}
+
+// outOfReach reports an error of PostgreSQL that passes by itself. Beside those that package postgres knows: a connection
+// that was lost before its transaction began, and a race that was lost more often than InTx tries.
+func outOfReach(err error) bool {
+	return postgres.OutOfReach(err) || errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, postgres.ErrLostRace)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

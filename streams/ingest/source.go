@@ -261,7 +261,7 @@ func (src *source) rewind(ctx context.Context, b *batch) error {
 			next, err = lane.Checkpoints(ctx, tx, ids)
 			return err
 		})
-		if err != nil && !postgres.OutOfReach(err) {
+		if err != nil && !outOfReach(err) {
 			return nil, backoff.Permanent(err)
 		}
 		return next, err

@@ -105,7 +105,13 @@ func statement(sql string) string {
 }
 
 // use puts the trap on a worker's way to PostgreSQL.
-func (p *trap) use(c *pgxpool.Config) { c.ConnConfig.Tracer = p }
+func (p *trap) use(c *pgxpool.Config) {
+	c.ConnConfig.Tracer = p
+	c.ConnConfig.RuntimeParams["application_name"] = trappedName
+}
+
+// trappedName is by which PostgreSQL knows the connections of a worker with a trap.
+const trappedName = "trapped"
 
 // cut breaks the connection of the statement at which the stage is held, and waits until the server has noticed.
 func (p *trap) cut(s *scene) {
@@ -135,7 +141,7 @@ func (p *trap) kill(s *scene, w *pipeline.Worker) {
 		w.Kill()
 	}()
 	s.Until("the worker to be cut off", func(ctx context.Context) (cut bool, err error) {
-		err = s.Pool.QueryRow(ctx, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user").Scan(&cut)
+		err = s.Pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)", trappedName).Scan(&cut)
 		return cut, err
 	})
 	p.release()

@@ -162,4 +162,4 @@ func seeded(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-func name(i int) string { return fmt.Sprintf("delivery-%d", i) }
+func numberedDelivery(i int) string { return fmt.Sprintf("delivery-%d", i) }

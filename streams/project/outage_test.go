@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -35,13 +36,13 @@ func (in *installation) through() *proxy {
 		in.t.Fatal(err)
 	}
 	in.t.Cleanup(func() { _ = p.listener.Close() })
-	go p.serve()
+	go p.serve(in.t.Context())
 	u.Host = p.listener.Addr().String()
 	in.stages = open(in.t, u.String())
 	return p
 }
 
-func (p *proxy) serve() {
+func (p *proxy) serve(ctx context.Context) {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -51,7 +52,8 @@ func (p *proxy) serve() {
 			_ = client.Close()
 			continue
 		}
-		server, err := net.Dial("tcp", p.server)
+		var dialer net.Dialer
+		server, err := dialer.DialContext(ctx, "tcp", p.server)
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -39,7 +38,10 @@ func (w *worker) hear(ctx context.Context, f kgo.FetchError) error {
 	case errors.Is(f.Err, context.Canceled), errors.Is(f.Err, kgo.ErrClientClosed):
 		return nil // of the poll, or of a membership that ended
 	case errors.Is(f.Err, kerr.OffsetOutOfRange):
-		return fmt.Errorf("read %s/%d at the checkpoint, offset %d: %w: the log has lost records: restore the topic", w.topic, f.Partition,
+		if _, err := w.checkpoints(ctx); err != nil {
+			return err
+		}
+		return fmt.Errorf("read %s/%d at the checkpoint, offset %d: %w: the log ends before it: restore the topic", w.topic, f.Partition,
 			w.expected(f.Partition), f.Err)
 	case errors.Is(f.Err, kerr.UnknownTopicID), errors.Is(f.Err, kerr.UnknownTopicOrPartition):
 		if _, err := w.checkpoints(ctx); err != nil {
@@ -94,7 +96,7 @@ func (w *worker) untilReached(ctx context.Context, f func() error) error {
 
 // passes reports an error that goes away by itself.
 func passes(err error) bool {
-	return postgres.OutOfReach(err) || errors.Is(err, pgconn.ErrConnClosed) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+	return postgres.OutOfReach(err) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
 }
 
 // mirrored hears what became of a mirror of offsets. A mirror that failed is made good by the next one.

@@ -20,6 +20,9 @@ import (
 // with them the order of an offer's events.
 var ErrPartitions = errors.New("the number of partitions has changed")
 
+// ErrLogGap reports a log that begins behind the checkpoint: records were deleted before they were projected.
+var ErrLogGap = errors.New("the log has lost records")
+
 // seek answers where to read the partitions that the group has just given: at their checkpoints, whatever the group says.
 func (w *worker) seek(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	checkpoints, err := w.checkpoints(ctx)
@@ -75,10 +78,14 @@ func check(name string, t kafka.Topic, checkpoints []view.Checkpoint) error {
 		return fmt.Errorf("%w: topic %s has %d, the view was projected from %d: make the topic again with %d and restore its records, or check that --kafka names the right cluster",
 			ErrPartitions, name, have, want, want)
 	}
-	for _, c := range checkpoints {
+	for i, c := range checkpoints {
 		if c.TopicID != t.ID {
 			return fmt.Errorf("%w: topic %s has id %s, the view was projected from %s: run offerlog adopt once what it lost is known",
 				lane.ErrRecreated, name, t.ID, c.TopicID)
+		}
+		if start := t.Starts[i]; c.Next < start {
+			return fmt.Errorf("%w: %s/%d begins at offset %d, the checkpoint stands at %d: restore the records between them",
+				ErrLogGap, name, c.Partition, start, c.Next)
 		}
 	}
 	return nil

@@ -202,7 +202,7 @@ func shown(t *testing.T, tx pgx.Tx, record string) string {
 	return s
 }
 
-// history without conflicting revisions: several offers with versions, ties, deletions, weak claims and restatements.
+// deliveries are a history without conflicting revisions: several offers with versions, ties, deletions, weak claims and restatements.
 func deliveries(t testing.TB, tenant string) (all []history.Observation) {
 	var claims []claim
 	for _, record := range []string{"A-1", "B-2"} {
@@ -225,9 +225,9 @@ func deliveries(t testing.TB, tenant string) (all []history.Observation) {
 	)
 	for i, c := range claims {
 		c.tenant = tenant
-		all = append(all, c.observation(t, name(i)))
+		all = append(all, c.observation(t, numberedDelivery(i)))
 		if c.version > 0 { // every message twice: another delivery restates the revision
-			all = append(all, c.observation(t, name(i)+"-again"))
+			all = append(all, c.observation(t, numberedDelivery(i)+"-again"))
 		}
 	}
 	return all
@@ -299,8 +299,8 @@ func TestS_004_13_TheComparisonStandsInTheWrite(t *testing.T) {
 	var eight, nine []history.Observation
 	for i := range rounds {
 		record := fmt.Sprintf("R-%d", i)
-		eight = append(eight, claim{record: record, version: 8, price: "8"}.observation(t, name(i)))
-		nine = append(nine, claim{record: record, version: 9, price: "9"}.observation(t, name(i)))
+		eight = append(eight, claim{record: record, version: 8, price: "8"}.observation(t, numberedDelivery(i)))
+		nine = append(nine, claim{record: record, version: 9, price: "9"}.observation(t, numberedDelivery(i)))
 	}
 	err := postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
 		return errors.Join(f.store(ctx, tx, 108, eight...), f.store(ctx, tx, 109, nine...))
@@ -523,7 +523,7 @@ func TestTheSQLRanksAsRankCompareDoes(t *testing.T) {
 			var seen []history.Event
 			for i, cl := range claims {
 				// A revision that came with other content is a conflict, which never becomes an observation.
-				o := cl.observation(t, name(i))
+				o := cl.observation(t, numberedDelivery(i))
 				if known := f.known[o.ID()]; known != nil {
 					o.Content, o.Rank = known.Content, known.Rank
 				}
@@ -557,7 +557,7 @@ func TestTheFoldReadsTheEndOfALongHistory(t *testing.T) {
 	const versions = 5000
 	var all []history.Observation
 	for i := range versions {
-		all = append(all, claim{record: "A-1", version: int64(i + 1), price: "1"}.observation(t, name(i)))
+		all = append(all, claim{record: "A-1", version: int64(i + 1), price: "1"}.observation(t, numberedDelivery(i)))
 	}
 	err := scratch(ctx, pool, func(tx pgx.Tx) error {
 		f, c := newFeeder(), start()

@@ -27,43 +27,59 @@ func cursorRecord(c kafka.Cluster, lane int, published int64) *kgo.Record {
 	return &kgo.Record{Topic: c.Topic(streams.RelayCursor), Key: strconv.AppendInt(nil, int64(lane), 10), Value: value}
 }
 
-// readCursor returns the last committed cursor of a lane, reading up to where the log ends now. It waits while a
-// transaction of another lane is open before that; the broker aborts one after transactionTimeout.
+// cursorWindow is how many offsets of the cursor topic are read first, from its end.
+const cursorWindow = 10_000
+
+// readCursor returns the last committed cursor of a lane below the end that the log has now. It looks from the end backwards:
+// the cursor of a lane that is busy is near, and compaction comes late.
 func readCursor(ctx context.Context, c kafka.Cluster, client *kgo.Client, lane int) (published int64, found bool, err error) {
-	topic, key := c.Topic(streams.RelayCursor), strconv.Itoa(lane)
+	topic := c.Topic(streams.RelayCursor)
 	t, err := kafka.Describe(ctx, client, topic, false)
 	if err != nil {
 		return 0, false, err
 	}
-	start, end := t.Starts[0], t.Ends[0]
-	if start == end {
-		return 0, false, nil
+	start, until := t.Starts[0], t.Ends[0]
+	for window := int64(cursorWindow); !found && until > start; window *= 10 {
+		from := max(start, until-window)
+		if published, found, err = lastCursor(ctx, c, topic, lane, from, until); err != nil {
+			return 0, false, fmt.Errorf("read the cursor of lane %d from %s, offsets %d to %d: %w", lane, topic, from, until, err)
+		}
+		until = from
 	}
+	return published, found, nil
+}
+
+// lastCursor returns the last committed cursor of a lane in the offsets [from, until). It waits while a transaction of
+// another lane is open before until; the broker aborts one after transactionTimeout.
+func lastCursor(ctx context.Context, c kafka.Cluster, topic string, lane int, from, until int64) (published int64, found bool, err error) {
 	reader, err := c.NewClient(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}}),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}}),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(250*time.Millisecond),
-		// The end is mostly the marker of a transaction's end, and no record.
+		// The last offset before the end is mostly the marker that ends a transaction, and no record.
 		kgo.KeepControlRecords(),
 	)
 	if err != nil {
 		return 0, false, err
 	}
 	defer reader.Close()
-	for next := start; next < end; {
-		fetches := reader.PollFetches(ctx)
+	key := strconv.Itoa(lane)
+	for next := from; next < until; {
+		poll, cancel := context.WithTimeout(ctx, startTimeout)
+		fetches := reader.PollFetches(poll)
+		cancel()
 		if err := fetches.Err(); err != nil {
-			return 0, false, fmt.Errorf("read the cursor of lane %d from %s at %d of %d: %w", lane, topic, next, end, err)
+			return 0, false, err
 		}
 		for rec := range fetches.RecordsAll() {
 			next = rec.Offset + 1
-			if rec.Attrs.IsControl() || string(rec.Key) != key || next > end {
+			if next > until || rec.Attrs.IsControl() || string(rec.Key) != key {
 				continue
 			}
 			var v cursor
-			if err := json.Unmarshal(rec.Value, &v); err != nil || v.Lane != lane {
-				return 0, false, fmt.Errorf("read the cursor of lane %d from %s: offset %d holds %q: %w", lane, topic, rec.Offset, rec.Value, err)
+			if err := json.Unmarshal(rec.Value, &v); err != nil {
+				return 0, false, fmt.Errorf("offset %d holds %q: %w", rec.Offset, rec.Value, err)
 			}
 			published, found = v.Published, true
 		}

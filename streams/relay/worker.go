@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 const (
 	// transactionTimeout bounds how long a relay that died in a transaction holds back readers.
 	transactionTimeout = 10 * time.Second
-	// startTimeout bounds the start of a lane, which waits for the open transactions of others.
+	// startTimeout bounds each wait of a starting lane, also that for the open transactions of others.
 	startTimeout = 3 * transactionTimeout
 	// leaveTimeout bounds what is still done when the process has been told to stop.
 	leaveTimeout = 5 * time.Second
@@ -54,7 +55,7 @@ func (w *worker) run(ctx context.Context) {
 		err := w.session(ctx, wait.Reset)
 		if ctx.Err() != nil {
 			if err != nil && !errors.Is(err, context.Canceled) {
-				w.log.WarnContext(ctx, "leave the lane with a transaction whose end is unknown", "error", err)
+				w.log.WarnContext(ctx, "leave the lane after an error", "error", err)
 			}
 			w.release(ctx)
 			return
@@ -170,16 +171,16 @@ func (w *worker) session(ctx context.Context, progress func()) error {
 
 // start fences every other producer of the lane and finds out where its log stands.
 func (s *session) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	// A process that has lost the lane fences nobody.
 	if _, _, err := s.standing(ctx); err != nil {
 		return err
 	}
 	// The broker ends what the last producer of the lane has left open before it answers. From here on nobody else adds to
 	// the lane's log, so what is read now stays true.
+	fence, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	var err error
-	if s.epoch, err = s.currentEpoch(ctx); err != nil {
+	if s.epoch, err = s.currentEpoch(fence); err != nil {
 		return fmt.Errorf("fence the lane's last producer: %w", err)
 	}
 	fault.Point("relay.fenced")
@@ -249,8 +250,7 @@ func (s *session) publish(ctx context.Context, b batch) error {
 	// The client may get itself a new epoch after an error. It aborts what the old one has sent; the rest must not be
 	// committed alone.
 	if now, err := s.currentEpoch(ctx); err != nil || now != s.epoch {
-		return fmt.Errorf("publish the events %d to %d: the producer has changed from %v to %v: %w", s.cursor+1, b.last, s.epoch, now,
-			errors.Join(err, errInterrupted))
+		return fmt.Errorf("publish the events %d to %d: %w", s.cursor+1, b.last, cmp.Or(err, errInterrupted))
 	}
 	if b.offers {
 		fault.Point("offers.before_end_txn")
@@ -281,4 +281,5 @@ func (s *session) publish(ctx context.Context, b batch) error {
 	return nil
 }
 
+// errInterrupted reports a client that has got itself another epoch in the middle of a transaction.
 var errInterrupted = errors.New("the transaction was interrupted")

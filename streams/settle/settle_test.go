@@ -139,12 +139,8 @@ func deliveries(name string, n int) []*kgo.Record {
 	records := make([]*kgo.Record, n)
 	for i := range records {
 		id := fmt.Sprintf("%s-%d", name, i)
-		r := &kgo.Record{Topic: streams.Deliveries, Value: fmt.Appendf(nil, `{"sku": %q}`, id)}
-		for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", id}, {"ce_source", "/acme-eu/export"},
-			{"ce_type", streams.DeliveryType}, {"ce_time", "2025-03-01T08:00:00Z"}, {"content-type", "application/json"}} {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
-		}
-		records[i] = r
+		records[i] = pipeline.Event(streams.Deliveries, "", fmt.Appendf(nil, `{"sku": %q}`, id),
+			map[string]string{"id": id, "source": "/acme-eu/export", "time": "2025-03-01T08:00:00Z"})
 	}
 	return records
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -189,12 +190,8 @@ func (p *Pipeline) ApplyFeed(spec feed.Spec) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	record := &kgo.Record{Topic: streams.Commands, Key: []byte(spec.Tenant), Value: body}
-	for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", uuid.NewString()}, {"ce_source", "/test"}, {"ce_type", streams.FeedApplyType},
-		{"ce_" + streams.ExtTenant, spec.Tenant}, {"content-type", "application/json"}} {
-		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
-	}
-	at := p.Publish(record)[0]
+	at := p.Publish(Event(streams.Commands, spec.Tenant, body, map[string]string{
+		"id": uuid.NewString(), "source": "/test", "type": streams.FeedApplyType, streams.ExtTenant: spec.Tenant}))[0]
 	p.Until("the feed to be applied", func(ctx context.Context) (bool, error) {
 		var outcome, reason string
 		err := postgres.InTx(ctx, p.Pool, postgres.Inspect, func(tx pgx.Tx) error {
@@ -210,6 +207,20 @@ func (p *Pipeline) ApplyFeed(spec feed.Spec) {
 		}
 		return err == nil, err
 	})
+}
+
+// Event is a CloudEvent with JSON as a record to publish, in binary mode. Of the attributes it adds specversion and, unless
+// there is another, the type of a delivery.
+func Event(topic, key string, value []byte, attributes map[string]string) *kgo.Record {
+	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: value, Headers: []kgo.RecordHeader{
+		{Key: "ce_specversion", Value: []byte("1.0")}, {Key: "content-type", Value: []byte("application/json")}}}
+	if attributes["type"] == "" {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "ce_type", Value: []byte(streams.DeliveryType)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "ce_" + name, Value: []byte(attributes[name])})
+	}
+	return r
 }
 
 // Publish writes records, each once, in the order given and to the partition of its key. The topics are given by their own

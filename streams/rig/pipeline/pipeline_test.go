@@ -84,12 +84,8 @@ mapping:
 func deliveries(n int) []*kgo.Record {
 	records := make([]*kgo.Record, n)
 	for i := range records {
-		r := &kgo.Record{Topic: streams.Deliveries, Value: fmt.Appendf(nil, `{"sku": "A-%d", "rev": 1, "qty": 6}`, i)}
-		for _, h := range [][2]string{{"ce_specversion", "1.0"}, {"ce_id", fmt.Sprint(i)}, {"ce_source", "/acme-eu/export"},
-			{"ce_type", streams.DeliveryType}, {"ce_time", "2025-03-01T08:00:00Z"}, {"content-type", "application/json"}} {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
-		}
-		records[i] = r
+		records[i] = pipeline.Event(streams.Deliveries, "acme-eu", fmt.Appendf(nil, `{"sku": "A-%d", "rev": 1, "qty": 6}`, i),
+			map[string]string{"id": fmt.Sprint(i), "source": "/acme-eu/export", "time": "2025-03-01T08:00:00Z"})
 	}
 	return records
 }
