@@ -42,7 +42,7 @@ func (c Cluster) NewClient(opts ...kgo.Opt) (*kgo.Client, error) {
 }
 
 // ErrUnreachable reports a cluster that does not answer.
-var ErrUnreachable = errors.New("Kafka does not answer")
+var ErrUnreachable = errors.New("no answer from Kafka")
 
 // ErrTransactions reports a cluster whose transactions are too old for the relay.
 var ErrTransactions = errors.New("the cluster's transactions are too old")

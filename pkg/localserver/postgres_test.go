@@ -176,7 +176,7 @@ func TestPostgresAsksForItsPassword(t *testing.T) {
 	dsn := fmt.Sprintf("postgres://postgres:guess@127.0.0.1:%d/postgres?sslmode=disable", p.Port())
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err == nil {
-		conn.Close(context.Background())
+		_ = conn.Close(context.Background())
 		t.Fatal("a wrong password was accepted")
 	}
 }
@@ -268,7 +268,7 @@ func TestPostgresRunsWithoutAnInstallation(t *testing.T) {
 
 // A child that is asked to end and does not is ended.
 func TestChildStopForces(t *testing.T) {
-	cmd := exec.Command("sh", "-c", `trap "" INT; echo deaf; exec sleep 60`)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap "" INT; echo deaf; exec sleep 60`)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func unpack(root string, as account) error {
 	var said bytes.Buffer
 	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(pinned).
-		Port(uint32(port)).
+		Port(uint32(port)). //nolint:gosec // a port that the system has dealt out
 		CachePath(filepath.Join(fresh, "download")).
 		RuntimePath(filepath.Join(fresh, "runtime")).
 		BinariesPath(filepath.Join(fresh, "programs")).

@@ -190,7 +190,7 @@ func TestSchemaDumpIsTrue(t *testing.T) {
 		t.Skip("no pg_dump: it comes with a PostgreSQL installation")
 	}
 	dsn := rig.DatabaseAsSuperuser(t, rig.Database(t))
-	out, err := exec.Command(dump, "--schema-only", "--exclude-table=public.schema_version*", "--exclude-table=public.goose_lock", "--dbname="+dsn).Output()
+	out, err := exec.CommandContext(t.Context(), dump, "--schema-only", "--exclude-table=public.schema_version*", "--exclude-table=public.goose_lock", "--dbname="+dsn).Output()
 	if err != nil {
 		t.Fatalf("pg_dump: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestSchemaDumpIsTrue(t *testing.T) {
 	have = "-- The schema that the migrations lead to. Written by: go test ./pkg/postgres -run SchemaDump -update\n" + strings.TrimSpace(have) + "\n"
 	const path = "../../schemas/postgres/schema.sql"
 	if *update {
-		if err := os.WriteFile(path, []byte(have), 0o644); err != nil { //nolint:gosec // a source file
+		if err := os.WriteFile(path, []byte(have), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -140,15 +140,13 @@ func (s *scene) shared(ctx context.Context, n int) (bool, error) {
 }
 
 // A heldEnd is a relay's end of transaction that waits to be carried out, and then for its answer.
-type heldEnd struct {
-	arrived, commit, lose chan struct{}
-	once                  sync.Once
-}
+type heldEnd struct{ commit, lose func() }
 
 // relayWritesInTransaction lets a relay come to the end of its transaction, and no further.
 func (s *scene) relayWritesInTransaction(st *step) {
-	h := &heldEnd{arrived: make(chan struct{}), commit: make(chan struct{}), lose: make(chan struct{})}
-	s.end = h
+	arrived, commit, lose := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s.end = &heldEnd{sync.OnceFunc(func() { close(commit) }), sync.OnceFunc(func() { close(lose) })}
+	s.t.Cleanup(func() { s.end.commit(); s.end.lose() }) // whatever comes: the relay waits for it
 	var passing atomic.Bool
 	broker := s.p.Broker
 	broker.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -158,10 +156,10 @@ func (s *scene) relayWritesInTransaction(st *step) {
 		passing.Store(true)
 		var err error
 		broker.SleepControl(func() {
-			close(h.arrived)
-			<-h.commit
+			close(arrived)
+			<-commit
 			if _, err = req.(*kmsg.EndTxnRequest).RequestWith(context.Background(), s.p.Client); err == nil {
-				<-h.lose
+				<-lose
 			}
 		})
 		return nil, errors.Join(errLost, err), true
@@ -169,7 +167,7 @@ func (s *scene) relayWritesInTransaction(st *step) {
 	s.workers[st.actor] = s.p.Start(pipeline.Relay)
 	s.p.Until("the relay to end its transaction", func(context.Context) (bool, error) {
 		select {
-		case <-h.arrived:
+		case <-arrived:
 			return true, nil
 		default:
 			return false, nil
@@ -182,15 +180,15 @@ func (s *scene) brokerCommits(st *step) {
 	if s.end == nil {
 		s.t.Fatalf("step %d: no end of transaction is on its way", st.n)
 	}
-	close(s.end.commit)
+	s.end.commit()
 	s.p.Until("the transaction to be committed", func(context.Context) (bool, error) { return len(s.p.Committed(streams.Observations)) > 0, nil })
 }
 
 func (s *scene) networkLosesAnswer(st *step) {
-	if request := st.text("request"); request != "EndTxn" {
+	if request := st.text("request"); s.end == nil || request != "EndTxn" {
 		s.t.Fatalf("step %d: no answer to %s is on its way", st.n, request)
 	}
-	s.end.once.Do(func() { close(s.end.lose) })
+	s.end.lose()
 }
 
 func (s *scene) relayIsKilled(st *step) { s.workers[st.actor].Kill() }
@@ -207,5 +205,5 @@ func (s *scene) relayRunsToEnd(st *step) {
 	if s.workers[st.actor] == nil {
 		s.relayStarts(st)
 	}
-	s.p.Until("the relay to publish all that is committed", func(ctx context.Context) (bool, error) { return s.relayed(ctx, "input") })
+	s.p.Until("the relay to publish all that is committed", func(ctx context.Context) (bool, error) { return s.relayed(ctx) })
 }

@@ -26,8 +26,7 @@ type measures struct {
 	step  map[string]any   // what steps returned: step_2_rows
 }
 
-// measure finds what is there under a name, of which the expectation may say where to look; members names the other
-// members of the same object that it answers for as well.
+// measure finds what is there under a name; the expectation may say where to look.
 func (m *measures) measure(name string, want json.RawMessage) (got any, err error) {
 	s := m.scene
 	if v, ok := m.step[name]; ok {
@@ -118,7 +117,7 @@ func (m *measures) note(step int) {
 }
 
 // attempts counts the outcomes of each of the ids.
-func attempts[V any](p *pipeline.Pipeline, ids map[string]V) (map[string]int, error) {
+func attempts(p *pipeline.Pipeline, ids map[string]int) (map[string]int, error) {
 	found, err := outcomes(p)
 	n := map[string]int{}
 	for id := range ids {

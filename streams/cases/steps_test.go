@@ -350,7 +350,7 @@ func (s *scene) projectorIsKilled(st *step) {
 		s.t.Fatalf("step %d: no projector can be killed %q", st.n, at)
 	}
 	relay := s.p.Start(pipeline.Relay)
-	s.p.Until("the observations to be on their topic", func(ctx context.Context) (bool, error) { return s.relayed(ctx, lane.Input) })
+	s.p.Until("the observations to be on their topic", func(ctx context.Context) (bool, error) { return s.relayed(ctx) })
 	relay.Stop()
 	w := s.p.Start(pipeline.Project)
 	s.p.Settle()
@@ -360,15 +360,15 @@ func (s *scene) projectorIsKilled(st *step) {
 	}
 }
 
-// relayed reports whether the relay has published every number that the lanes of a kind have given.
-func (s *scene) relayed(ctx context.Context, kind lane.Kind) (done bool, err error) {
+// relayed reports whether the relay has published every number that the lanes of ingest have given.
+func (s *scene) relayed(ctx context.Context) (done bool, err error) {
 	err = postgres.InTx(ctx, s.p.Pool, postgres.Inspect, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT count(*) = 0
 			  FROM audit_v1.position AS p
 			  LEFT JOIN audit_v1.relay AS r ON r.lane = p.lane
-			 WHERE p.kind = $1
-			   AND p.sequence > coalesce(r.published_seq, 0)`, string(kind)).Scan(&done)
+			 WHERE p.kind = 'input'
+			   AND p.sequence > coalesce(r.published_seq, 0)`).Scan(&done)
 	})
 	return done, err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
-// members returns how many partitions of deliveries each member of ingest's group has.
-func (s *scene) members(ctx context.Context) (map[string]int, error) {
+// members returns which partitions of deliveries each member of ingest's group has.
+func (s *scene) members(ctx context.Context) (map[string][]int32, error) {
 	req := kmsg.NewPtrConsumerGroupDescribeRequest()
 	req.Groups = []string{s.Cluster.Prefix + streams.IngestGroup}
 	resp, err := req.RequestWith(ctx, s.Client)
@@ -28,16 +28,16 @@ func (s *scene) members(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := map[string]int{}
+	members := map[string][]int32{}
 	for _, g := range resp.Groups {
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return nil, err
 		}
 		for _, m := range g.Members {
-			members[m.MemberID] = 0
+			members[m.MemberID] = nil
 			for _, topic := range m.Assignment.TopicPartitions {
 				if topic.TopicID == deliveries.ID {
-					members[m.MemberID] += len(topic.Partitions)
+					members[m.MemberID] = topic.Partitions
 				}
 			}
 		}
@@ -45,18 +45,24 @@ func (s *scene) members(ctx context.Context) (map[string]int, error) {
 	return members, nil
 }
 
-// shared waits until n members share the partitions of deliveries.
-func (s *scene) shared(n int) {
+// shared waits until two workers share the partitions of deliveries, and returns one partition of each.
+func (s *scene) shared() (ofOne, ofOther int32) {
 	s.t.Helper()
-	s.Until(fmt.Sprint(n, " workers to share the partitions"), func(ctx context.Context) (bool, error) {
+	s.Until("two workers to share the partitions", func(ctx context.Context) (bool, error) {
 		members, err := s.members(ctx)
+		var each []int32
 		for _, partitions := range members {
-			if partitions == 0 {
-				return false, err
+			if len(partitions) > 0 {
+				each = append(each, partitions[0])
 			}
 		}
-		return len(members) == n, err
+		if err != nil || len(each) != 2 {
+			return false, err
+		}
+		ofOne, ofOther = each[0], each[1]
+		return true, nil
 	})
+	return ofOne, ofOther
 }
 
 // expel takes the only member out of the group, as its coordinator does with one that was not heard of for too long.
@@ -102,7 +108,7 @@ func TestAWorkerThatLostItsPartitionsIsFenced(t *testing.T) {
 		if got := s.stored(); got != before {
 			t.Errorf("the fenced transaction changed something: got %s, want %s", got, before)
 		}
-		s.shared(2) // it joins again
+		s.shared() // it joins again
 		s.Feed(s.rng, d, delivery("after", rows(3, 1)))
 		s.wantTally("", "accepted 3, duplicate 4")
 		if got := ask[int](s, `SELECT count(*) FROM audit_v1.commit_journal AS j JOIN audit_v1.outcome AS o ON o.lane = j.lane AND o."offset" >= j.from_offset AND o."offset" < j.to_offset
@@ -138,19 +144,18 @@ func TestS_000_48_two_workers_and_one_delivery(t *testing.T) {
 	for name, o := range map[string]pipeline.Options{"fake broker": {}, "Apache Kafka": {RealKafka: true}} {
 		t.Run(name, func(t *testing.T) {
 			rounds := map[bool]int{false: 1000, true: 200}[o.RealKafka]
-			o.Partitions, o.MaxRecords = 2, 5
+			o.MaxRecords = 5
 			s := newScene(t, o)
 			s.StartIngest(ingest.Config{Worker: "one"}, s.Archive)
 			s.StartIngest(ingest.Config{Worker: "two"}, s.Archive)
 			s.ApplyFeed(specOf(t, ""))
-			s.shared(2)
-			// Each worker has one of the partitions, and both hold the same deliveries.
+			one, two := s.shared()
 			records := make([]*kgo.Record, rounds)
 			for i := range records {
 				records[i] = delivery(fmt.Sprint("D", i), row(fmt.Sprint("R", i), 1, "1"))
 			}
-			s.PublishTo(0, records...)
-			s.PublishTo(1, records...)
+			s.PublishTo(one, records...)
+			s.PublishTo(two, records...)
 			s.wantTally("", fmt.Sprintf("accepted %d, duplicate %d", rounds, rounds))
 			once := ask[int](s, `SELECT count(*) FROM (SELECT FROM audit_v1.outcome WHERE event_id LIKE 'D%' GROUP BY event_id
 			                      HAVING count(*) FILTER (WHERE outcome = 'accepted') = 1 AND count(*) FILTER (WHERE outcome = 'duplicate') = 1) AS o`)
@@ -179,13 +184,13 @@ func (s *scene) noDeadlocks() {
 }
 
 func TestTwoWorkersClaimTheSameRevisionsUnderDifferentDeliveries(t *testing.T) {
-	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s := newScene(t, pipeline.Options{MaxRecords: 3})
 	one := s.StartIngest(ingest.Config{}, s.Archive)
 	two := s.StartIngest(ingest.Config{}, s.Archive)
 	s.ApplyFeed(specOf(t, ""))
-	s.shared(2)
-	const rounds, size = 150, 20
-	for partition := range int32(2) {
+	a, b := s.shared()
+	const rounds, size = 100, 20
+	for _, partition := range []int32{a, b} {
 		records := make([]*kgo.Record, rounds)
 		for i := range records {
 			list := make([]string, size)

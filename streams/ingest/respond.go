@@ -26,7 +26,7 @@ func (s *Stage) respond(ctx context.Context, src *source, b *batch, err error, w
 		wait.Reset()
 		return nil
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the worker was told to stop
 	case errors.Is(err, lane.ErrFenced):
 		s.stats.fenced.Add(1)
 		s.log.Info("fenced: another worker moved a lane of this batch; reading the checkpoint again")

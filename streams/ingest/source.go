@@ -268,7 +268,7 @@ func (src *source) rewind(ctx context.Context, b *batch) error {
 	}, backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the worker was told to stop
 		}
 		return fmt.Errorf("read the checkpoint again: %w", err)
 	}

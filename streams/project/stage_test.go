@@ -304,7 +304,7 @@ func (in *installation) verify() {
 	for k, o := range want {
 		d := last[k.String()].Document
 		// The content, not the winner: a revision that says the same is not published again.
-		if d.Content.Digest() != o.Rank.Content || d.Deleted != o.Deleted || slices.Contains(d.Flags, offer.FlagAmbiguousOrder) != o.Ambiguous {
+		if d.Digest() != o.Rank.Content || d.Deleted != o.Deleted || slices.Contains(d.Flags, offer.FlagAmbiguousOrder) != o.Ambiguous {
 			in.t.Errorf("%s: published %+v, want %+v", k, d, o)
 		}
 	}
@@ -444,7 +444,7 @@ func (in *installation) parse(body []byte) (e history.Event) {
 	}
 	e.Key = offer.Key{Tenant: d.Tenant, Account: d.Account, Record: d.Record}
 	e.RevisionKey, e.Content = d.RevisionKey, d.Content
-	e.Rank = offer.Rank{Order: at.Nanos, Mapping: d.MappingVersion, Content: d.Content.Digest(), ID: offer.ObservationID(id)}
+	e.Rank = offer.Rank{Order: at.Nanos, Mapping: d.MappingVersion, Content: d.Digest(), ID: offer.ObservationID(id)}
 	if d.Order == "strong" {
 		e.Rank.Strong = true
 		if e.Rank.Order, err = strconv.ParseInt(d.Version, 10, 64); err != nil {

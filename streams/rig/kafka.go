@@ -159,7 +159,7 @@ func ready(ctx context.Context, addr string, ended <-chan struct{}) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; the last answer: %d brokers, %v", context.Cause(ctx), len(brokers), err)
+			return fmt.Errorf("%w; the last answer: %d brokers, %w", context.Cause(ctx), len(brokers), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

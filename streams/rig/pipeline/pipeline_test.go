@@ -1,8 +1,10 @@
 package pipeline_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { pipeline.Main(m) }
 
-func TestFromTopicToView(t *testing.T) {
+func TestS_004_20_everything_comes_twice_and_in_any_order(t *testing.T) {
 	for name, o := range map[string]pipeline.Options{
 		"fake broker":                   {},
 		"fake broker, record by record": {Partitions: 1, MaxRecords: 1},
@@ -25,7 +27,27 @@ func TestFromTopicToView(t *testing.T) {
 			p.Topics(streams.Deliveries)
 			p.StartAll()
 			p.ApplyFeed(acme(t))
-			p.Feed(rand.New(rand.NewPCG(1, 2)), deliveries(50)...)
+			order, times := []int{}, map[int]int{}
+			for _, r := range p.Feed(rand.New(rand.NewPCG(1, 2)), deliveries(50)...) {
+				var row struct{ SKU string }
+				var n int
+				if err := json.Unmarshal(r.Value, &row); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := fmt.Sscanf(row.SKU, "A-%d", &n); err != nil {
+					t.Fatal(err)
+				}
+				order = append(order, n)
+				times[n]++
+			}
+			for n := range 50 {
+				if times[n] != 2 {
+					t.Errorf("delivery %d: fed %d times, want 2", n, times[n])
+				}
+			}
+			if slices.IsSorted(order) {
+				t.Error("the deliveries were fed in their order")
+			}
 			p.SettleOffers()
 			checkRecords(t, p, 50)
 		})
