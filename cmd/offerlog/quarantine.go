@@ -201,7 +201,7 @@ func (a *app) writePayload(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	var payload []byte
+	var kept archive.Entry
 	err = postgres.AsTenant(ctx, pool, postgres.Audit, a.settings.Tenant, func(tx pgx.Tx) error {
 		_, event, err := a.quarantined(ctx, tx, id)
 		if err != nil {
@@ -212,14 +212,14 @@ func (a *app) writePayload(ctx context.Context, id uuid.UUID) error {
 			return &exitError{exitNotFound, "no_payload", "run offerlog quarantine show " + id.String() + " for what is known of it",
 				fmt.Errorf("entry %s came without a payload, or the payload is that of an earlier copy", id)}
 		}
-		payload, err = archive.New(files, archive.NewPostgresKeys(tx, archive.OpenKeyring(master))).
+		kept, err = archive.New(files, archive.NewPostgresKeys(tx, archive.OpenKeyring(master))).
 			Read(ctx, a.settings.Tenant, archive.Ref{Name: art.Object, KeyID: art.KeyID}, art.Offset, art.Item)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := a.stdout.Write(payload); err != nil {
+	if _, err := a.stdout.Write(kept.Payload); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil

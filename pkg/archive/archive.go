@@ -145,22 +145,22 @@ func (a *Archive) readBack(ctx context.Context, tenant string, ref *Ref) error {
 	return nil
 }
 
-// Read returns one payload of the object that ref names, verified. Of ref it needs Name and KeyID.
-func (a *Archive) Read(ctx context.Context, tenant string, ref Ref, offset int64, item int) ([]byte, error) {
+// Read returns one entry of the object that ref names, verified. Of ref it needs Name and KeyID.
+func (a *Archive) Read(ctx context.Context, tenant string, ref Ref, offset int64, item int) (Entry, error) {
 	o, err := a.open(ctx, tenant, ref)
 	if err != nil {
-		return nil, fmt.Errorf("read archive: %w", err)
+		return Entry{}, fmt.Errorf("read archive: %w", err)
 	}
 	at := place{offset, item}
 	i, ok := o.find(at)
 	if !ok {
-		return nil, fmt.Errorf("read archive: %w", o.mismatch(at, "the object holds no such entry"))
+		return Entry{}, fmt.Errorf("read archive: %w", o.mismatch(at, "the object holds no such entry"))
 	}
-	payload, err := o.unseal(i)
+	e, err := o.unseal(i)
 	if err != nil {
-		return nil, fmt.Errorf("read archive: %w", err)
+		return Entry{}, fmt.Errorf("read archive: %w", err)
 	}
-	return payload, nil
+	return e, nil
 }
 
 // Verify opens every entry of the object that ref names and returns what the object holds.

@@ -126,8 +126,8 @@ func TestS_000_29_an_object_holds_no_plaintext_and_two_attempts_write_one_name(t
 	}
 	for _, e := range pack().Entries {
 		got, err := a.Read(t.Context(), "demo", second, e.Offset, e.Item)
-		if err != nil || !bytes.Equal(got, e.Payload) {
-			t.Errorf("offset %d item %d: got %q, %v, want %q", e.Offset, e.Item, got, err, e.Payload)
+		if err != nil || !bytes.Equal(got.Payload, e.Payload) {
+			t.Errorf("offset %d item %d: got %q, %v, want %q", e.Offset, e.Item, got.Payload, err, e.Payload)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestAnEntryOpensOnlyWhereItBelongs(t *testing.T) {
 
 	// The payloads of the first and third entry have the same length, so their sealed bytes can change places.
 	const sealed, header = 22 + 28, 8 + 1 + 1 + 2 + 4
-	first := header + 4*(8+4+8+32)
+	first := header + 4*(8+4+4+32+8+32)
 	third := first + sealed + 28
 	swapped := bytes.Clone(content)
 	copy(swapped[first:], content[third:third+sealed])
@@ -348,8 +348,8 @@ func TestRotationLeavesOldObjectsReadable(t *testing.T) {
 	old := mustWrite(t, a, pack())
 	ks.current = "k2"
 
-	if got, err := a.Read(t.Context(), "demo", old, 10, 0); err != nil || string(got) != token {
-		t.Errorf("old object: got %q, %v", got, err)
+	if got, err := a.Read(t.Context(), "demo", old, 10, 0); err != nil || string(got.Payload) != token {
+		t.Errorf("old object: got %q, %v", got.Payload, err)
 	}
 	if again := mustWrite(t, a, pack()); !again.Reused || again.KeyID != "k1" {
 		t.Errorf("a retry after the rotation: got %+v, want the object under k1 reused", again)
@@ -369,7 +369,9 @@ func TestAPackReadsBackAsItWas(t *testing.T) {
 		p := &archive.Pack{Tenant: rapid.StringN(1, 20, 40).Draw(t, "tenant"), TopicID: topic, First: 0, Last: 40}
 		payloads := rapid.MapOfN(rapid.Int64Range(0, 40), rapid.SliceOf(rapid.Byte()), 1, 10).Draw(t, "payloads")
 		for _, offset := range slices.Sorted(maps.Keys(payloads)) {
-			p.Entries = append(p.Entries, entry(offset, 0, string(payloads[offset])))
+			e := entry(offset, 0, string(payloads[offset]))
+			e.Envelope = rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "envelope")
+			p.Entries = append(p.Entries, e)
 		}
 		a := archive.New(&memory{}, &keys{"k1"})
 		ref, err := a.Write(context.Background(), p)
@@ -385,8 +387,8 @@ func TestAPackReadsBackAsItWas(t *testing.T) {
 				t.Errorf("got member %+v, want %+v", members[i], want)
 			}
 			got, err := a.Read(context.Background(), p.Tenant, ref, e.Offset, e.Item)
-			if err != nil || !bytes.Equal(got, e.Payload) {
-				t.Errorf("got %q, %v, want %q", got, err, e.Payload)
+			if err != nil || !bytes.Equal(got.Payload, e.Payload) || !bytes.Equal(got.Envelope, e.Envelope) {
+				t.Errorf("got %q in %q, %v, want %q in %q", got.Payload, got.Envelope, err, e.Payload, e.Envelope)
 			}
 		}
 	})

@@ -15,12 +15,13 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
-// An Entry is one payload of a pack.
+// An Entry is one payload of a pack, with what came around it.
 type Entry struct {
-	Offset  int64 // of the record
-	Item    int   // of the event in a record that holds a batch; else 0
-	Payload []byte
-	Sum     offer.Digest // of Payload
+	Offset   int64  // of the record
+	Item     int    // of the event in a record that holds a batch; else 0
+	Envelope []byte // what else of the event is needed to read the payload again, in the caller's form
+	Payload  []byte
+	Sum      offer.Digest // of Payload
 }
 
 // A Pack is what one object holds: the payloads of one tenant in one batch of one partition.
@@ -33,11 +34,11 @@ type Pack struct {
 }
 
 // Name is tenant/topic-id/partition/first-last/digest, the tenant percent-encoded. The digest covers each entry's offset,
-// item and SHA-256, so a pack with other content has another name, and the same pack has the same one on every attempt.
+// item and the SHA-256 of payload and envelope, so a pack with other content has another name, and the same pack has the same one on every attempt.
 func (p *Pack) Name() string {
 	var d nameDigest
 	for _, e := range p.Entries {
-		d.add(e.at(), e.Sum)
+		d.add(e.at(), offer.Sum(e.Envelope), e.Sum)
 	}
 	return fmt.Sprintf("%s/%s/%d/%d-%d/%s", escapeTenant(p.Tenant), p.TopicID, p.Partition, p.First, p.Last, d.sum())
 }
@@ -85,8 +86,8 @@ func (at place) encode(b []byte) []byte {
 // nameDigest builds the last part of an object's name.
 type nameDigest struct{ members []byte }
 
-func (d *nameDigest) add(at place, sum offer.Digest) {
-	d.members = append(at.encode(d.members), sum[:]...)
+func (d *nameDigest) add(at place, envelope, payload offer.Digest) {
+	d.members = append(append(at.encode(d.members), envelope[:]...), payload[:]...)
 }
 
 func (d *nameDigest) sum() offer.Digest { return sha256.Sum256(d.members) }

@@ -84,7 +84,7 @@ var ErrNoTopic = errors.New("no such topic")
 
 // Describe returns a topic with its id and log bounds; committed says whether ends stand before open transactions.
 func Describe(ctx context.Context, cl *kgo.Client, topic string, committed bool) (Topic, error) {
-	adm := kadm.NewClient(cl)
+	adm, ctx := kadm.NewClient(cl), fresh(ctx)
 	list, err := adm.ListTopics(ctx, topic)
 	if err != nil {
 		return Topic{}, fmt.Errorf("describe topic %s: %w", topic, err)
@@ -119,6 +119,10 @@ func Describe(ctx context.Context, cl *kgo.Client, topic string, committed bool)
 	}
 	return t, nil
 }
+
+// fresh makes kadm ask the cluster: by default it answers from what its client saw up to five seconds ago, in which a topic
+// that was just made does not exist. Asking for the operations that are allowed is the one way past that.
+func fresh(ctx context.Context) context.Context { return kadm.WithAuthorizedOps(ctx) }
 
 // PartitionOf is the partition of a key among n: Kafka's own rule (murmur2), so that every other producer of the key agrees.
 func PartitionOf(key string, n int) int32 {

@@ -43,7 +43,7 @@ type Change struct {
 
 // Plan compares the cluster with what is wanted and changes nothing.
 func Plan(ctx context.Context, cl *kgo.Client, specs []TopicSpec) ([]Change, error) {
-	adm := kadm.NewClient(cl)
+	adm, ctx := kadm.NewClient(cl), fresh(ctx)
 	names := make([]string, len(specs))
 	for i, s := range specs {
 		names[i] = s.Name

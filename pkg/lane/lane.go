@@ -84,25 +84,29 @@ type Querier interface {
 // The topic's first lanes begin at starts, its log start then; a partition that comes later begins at 0, so that nothing
 // written to it before it was noticed is missed. A topic id that replaced another is ErrRecreated.
 func Register(ctx context.Context, tx pgx.Tx, kind Kind, topic string, id uuid.UUID, starts []int64) ([]Lane, error) {
-	// The table deals out its ids by itself, and one at a time.
-	if _, err := tx.Exec(ctx, "LOCK TABLE lane IN SHARE ROW EXCLUSIVE MODE"); err != nil {
-		return nil, fmt.Errorf("register lanes of %s: %w", topic, err)
-	}
 	known, err := List(ctx, tx, kind, topic)
 	if err != nil {
 		return nil, err
 	}
+	if len(starts) > len(known) {
+		// The table deals out its ids by itself, and one at a time. Only then: the lock waits for every batch in hand, and all
+		// others wait behind it.
+		if _, err := tx.Exec(ctx, "LOCK TABLE lane IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return nil, fmt.Errorf("register lanes of %s: %w", topic, err)
+		}
+		if known, err = List(ctx, tx, kind, topic); err != nil {
+			return nil, err
+		}
+	}
 	if slices.ContainsFunc(known, func(l Lane) bool { return l.TopicID != id }) {
-		return known, fmt.Errorf("%w: topic %s has id %s now: run offerlog adopt once what it lost is known", ErrRecreated, topic, id)
+		return known, fmt.Errorf("%w: topic %s has id %s now: restore the topic that was read, or leave its lanes halted", ErrRecreated, topic, id)
 	}
 	if len(starts) < len(known) {
 		return known, fmt.Errorf("%w: topic %s has %d partitions, %d are known: restore the topic, or check that --kafka names the right cluster",
 			ErrPartitions, topic, len(starts), len(known))
 	}
 	if len(known) > 0 {
-		for p := range starts {
-			starts[p] = 0
-		}
+		starts = make([]int64, len(starts))
 	}
 	if len(starts) > len(known) {
 		if _, err := tx.Exec(ctx, registerSQL, string(kind), topic, id, starts); err != nil {

@@ -73,7 +73,7 @@ func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
 	for _, e := range entries {
 		e.ID = e.identify()
 	}
-	slices.SortFunc(entries, func(a, b *Entry) int {
+	slices.SortStableFunc(entries, func(a, b *Entry) int { // of two copies the first one stays
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	n := len(entries)

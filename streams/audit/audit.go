@@ -34,7 +34,7 @@ import (
 // Archive is what an audit needs of the archive; *archive.Archive is one.
 type Archive interface {
 	Verify(ctx context.Context, tenant string, ref archive.Ref) ([]archive.Member, error)
-	Read(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) ([]byte, error)
+	Read(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (archive.Entry, error)
 }
 
 // Mapper is what an audit needs of the mapper; *mapping.Child is one.
@@ -170,7 +170,7 @@ func (a *auditor) load(ctx context.Context) error {
 		a.generation = a.checkpoints[0].Generation
 	}
 	if a.log != nil {
-		return a.log.bound(ctx, a.lanes)
+		return a.log.bound(ctx, a.lanes, a.Report)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ var defects = map[string]struct {
 	"a fingerprint is not that of its payload":        {`WITH o AS (UPDATE outcome SET fingerprint = sha256('x') WHERE event_id = 'DOOMED') UPDATE receipt AS r SET fingerprint = sha256('x') FROM outcome AS o WHERE r.delivery = o.delivery AND o.event_id = 'DOOMED'`, "I3", "I3: the fingerprint of a delivery is not that of its payload"},
 	"an artifact's row is deleted":                    {`DELETE FROM artifact WHERE tenant = 't1'`, "I4", "I4: an archived payload is in no object"},
 	"an artifact is recorded longer":                  {`UPDATE artifact SET lengths[1] = lengths[1] + 1 WHERE tenant = 't1'`, "I4", "I4: an entry of an object is not what its row says"},
-	"an artifact is recorded with another digest":     {`UPDATE artifact SET sums[1] = sha256('x') WHERE tenant = 't1'`, "I4", "I4: an object does not have the name that its entries give it"},
+	"an artifact is recorded with another digest":     {`UPDATE artifact SET sums[1] = sha256('x') WHERE tenant = 't1'`, "I4", "I4: an entry of an object is not what its row says"},
 	"an artifact is recorded as of other offsets":     {`UPDATE artifact SET last = last + 1 WHERE tenant = 't1'`, "I4", "I4: an object does not have the name"},
 	"an artifact is of another tenant":                {`UPDATE artifact SET tenant = 't2' WHERE tenant = 't1'`, "I4", "I4: "},
 	"a tenant's key is destroyed, and no row says so": {`UPDATE tenant_key SET wrapped = NULL, destroyed_at = now() WHERE tenant = 't1'`, "I4", "I4: an object cannot be opened"},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -97,7 +96,7 @@ func (a *auditor) deliveries(ctx context.Context) error {
 		}
 	}
 	if a.unread > 0 {
-		a.skip(fmt.Sprintf("%d deliveries: the log no longer holds their events, and their payloads alone do not say all that was read", a.unread), "I5")
+		a.skip(fmt.Sprintf("%d deliveries: the log no longer holds their events, and the archive cannot be asked", a.unread), "I5")
 	}
 	return nil
 }
@@ -282,7 +281,6 @@ type again struct {
 	*outcome
 	reading
 	request mapping.Request
-	partial bool // some attributes of its event are not known any more
 }
 
 // readAgain maps the payloads of accepted deliveries and holds history against what they say.
@@ -326,10 +324,6 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 	}
 	for i := range list {
 		d, res := &list[i], &results[i]
-		if d.partial && lacking(d, res) {
-			a.unread++
-			continue
-		}
 		if res.Fault != nil {
 			a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
 			continue
@@ -341,35 +335,28 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 	return nil
 }
 
-// evidence finds the payload of a delivery and what its mapping may know of its event. The log knows it all; the archive has
-// the payload alone, and the outcome the identity.
+// evidence finds the event of a delivery: in the log, or else in the archive, which keeps both its payload and what came
+// around it.
 func (a *auditor) evidence(ctx context.Context, d *again, it *delivery.Item) (ok bool, err error) {
-	d.request = mapping.Request{Spec: d.digest, Canonicalization: d.Canonicalization}
-	if it != nil {
-		ev := &it.Event
-		d.request.Payload, d.request.HasData, d.request.ContentType = ev.Data, ev.HasData, ev.ContentType
-		d.request.Attributes, d.request.EventTime = ev.Attributes, ev.Time
-		return true, nil
-	}
-	if a.in.Archive == nil {
+	var ev delivery.Event
+	switch {
+	case it != nil:
+		ev = it.Event
+	case a.in.Archive == nil:
 		return false, nil
+	default:
+		e, err := a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.ArtifactID}, d.Offset, d.Item)
+		if damageOf(err) != "" || d.ArtifactID == "" {
+			return false, nil // told under I4
+		}
+		if err != nil {
+			return false, err
+		}
+		if ev, err = delivery.FromEnvelope(e.Envelope, e.Payload); err != nil {
+			return false, err
+		}
 	}
-	d.partial = true
-	d.request.Attributes = map[string]string{"specversion": "1.0", "id": d.EventID, "source": d.EventSource, "type": d.EventType}
-	if !d.Archived {
-		return true, nil // an event without data
-	}
-	d.request.HasData = true
-	d.request.Payload, err = a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.ArtifactID}, d.Offset, d.Item)
-	if damageOf(err) != "" || d.ArtifactID == "" {
-		return false, nil // told under I4
-	}
-	return err == nil, err
-}
-
-// lacking reports that a reading with some of the attributes need not be the one with all of them: the fingerprint covers
-// every attribute that the mapping reads, and the event's time shows where a row has none.
-func lacking(d *again, res *mapping.Result) bool {
-	timeless := func(f offer.Fault) bool { return f.Detail == "observed_at_missing" }
-	return !bytes.Equal(res.Fingerprint.Digest[:], d.Fingerprint) || res.Fault != nil && timeless(*res.Fault) || slices.ContainsFunc(res.Rejected, timeless)
+	d.request = mapping.Request{Spec: d.digest, Canonicalization: d.Canonicalization, Payload: ev.Data, HasData: ev.HasData,
+		ContentType: ev.ContentType, Attributes: ev.Attributes, EventTime: ev.Time}
+	return true, nil
 }

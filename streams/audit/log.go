@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,8 +34,9 @@ type log struct {
 	cursor  map[int]int64          // and after it
 }
 
-// ours are the topics whose content is audited.
-var ours = []string{streams.Observations, streams.CurrentOffers, streams.RelayCursor}
+// ours are the topics whose content is audited. The cursor comes first: what it says is published by then, the others hold
+// when their bounds are noted.
+var ours = []string{streams.RelayCursor, streams.Observations, streams.CurrentOffers}
 
 // openLog notes how far our topics go, and whether a transaction is open in them for longer than one may be.
 func openLog(ctx context.Context, cluster kafka.Cluster, report *Report) (*log, error) {
@@ -108,8 +110,9 @@ func at(topic string, partition int, offset int64) Where {
 
 func (l *log) close() { l.client.Close() }
 
-// bound notes how far the topics go after the snapshot was taken.
-func (l *log) bound(ctx context.Context, lanes []lane) error {
+// bound notes how far the topics go after the snapshot was taken. An event that the snapshot knows as published may still
+// stand behind an open transaction of another lane, out of committed readers' sight: those are waited for.
+func (l *log) bound(ctx context.Context, lanes []lane, report *Report) error {
 	names := append([]string{}, ours...)
 	for _, p := range lanes {
 		names = append(names, p.Topic)
@@ -117,6 +120,11 @@ func (l *log) bound(ctx context.Context, lanes []lane) error {
 	for _, name := range names {
 		if _, known := l.after[name]; known {
 			continue
+		}
+		if slices.Contains(ours, name) {
+			if err := l.waitForTransactions(ctx, name, report); err != nil {
+				return err
+			}
 		}
 		t, err := kafka.Describe(ctx, l.client, l.cluster.Topic(name), true)
 		if errors.Is(err, kafka.ErrNoTopic) {

@@ -2,11 +2,14 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/kafka"
@@ -150,7 +153,7 @@ func TestM_02_S_003_04_a_kill_at_any_point_loses_and_doubles_nothing(t *testing.
 				if during := s.stored(); (during != before) != test.stored {
 					t.Errorf("the kill left %s, before there was %s", during, before)
 				}
-				second := newStore(s.Archive, noTrap{})
+				second := newStore(s.Archive, nil)
 				s.StartIngest(ingest.Config{Worker: "second"}, second)
 				s.ingested()
 				s.Publish(page1, delivery("EXP/2", row("D", 1, "1"), "runid", "EXP", "page", "2"))
@@ -187,7 +190,7 @@ func at(point string) func(string) bool {
 
 func TestS_000_32_failed_transactions_use_one_object(t *testing.T) {
 	s := newScene(t, pipeline.Options{})
-	objects := newStore(s.Archive, noTrap{})
+	objects := newStore(s.Archive, nil)
 	s.StartIngest(ingest.Config{}, objects)
 	s.ApplyFeed(specOf(t, ""))
 	s.ingested()
@@ -226,7 +229,7 @@ func (s *scene) asSuperuser(sql string) {
 
 func TestS_000_33_nothing_is_stored_while_the_archive_is_down(t *testing.T) {
 	s := newScene(t, pipeline.Options{})
-	objects := newStore(s.Archive, noTrap{})
+	objects := newStore(s.Archive, nil)
 	s.StartIngest(ingest.Config{}, objects)
 	s.ApplyFeed(specOf(t, ""))
 	s.ingested()
@@ -271,9 +274,30 @@ func TestPostgreSQLGoesAwayAndComesBack(t *testing.T) {
 	s.ingested()
 	proxy.cut()
 	s.Feed(s.rng, delivery("while it is away", rows(10, 1)))
-	s.Until("ingest to notice", func(context.Context) (bool, error) { return len(w.Warnings()) >= 2, nil })
+	s.Until("ingest to notice", func(context.Context) (bool, error) { return len(w.Warnings()) > 0, nil })
 	proxy.restore()
 	s.Feed(s.rng, delivery("after", rows(10, 1)))
 	s.wantTally("", "accepted 3, duplicate 3")
 	s.verify()
+}
+
+func TestWhatNobodyExpectsEndsTheWorkerLoudly(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	w := s.StartIngest(ingest.Config{}, s.Archive)
+	s.ApplyFeed(specOf(t, ""))
+	s.ingested()
+	w.Stop()
+	before := s.stored()
+	s.asSuperuser("ALTER TABLE observation ADD CONSTRAINT absurd CHECK (quantity < 0) NOT VALID")
+	s.Publish(delivery("D", row("A", 1, "1")))
+	stage := ingest.New(s.Pool, s.Cluster, s.Archive, auditMapper(), ingest.Config{Topics: s.Inputs}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithTimeout(t.Context(), pipeline.Patience)
+	defer cancel()
+	var pg *pgconn.PgError
+	if err := stage.Run(ctx); !errors.As(err, &pg) || pg.ConstraintName != "absurd" {
+		t.Errorf("got %v, want that the constraint refuses the row", err)
+	}
+	if got := s.stored(); got != before {
+		t.Errorf("the failed batch left %s, before there was %s", got, before)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -159,11 +160,44 @@ func TestALogThatEndsBeforeTheCheckpointHaltsItsPartitionAlone(t *testing.T) {
 	s.wantTallyBut(2, "accepted 4")
 }
 
+func TestALogThatWasCutOffAndWrittenOnHaltsItsPartitionAlone(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.begin("")
+	s.PublishTo(1, numbered("a", 4)...)
+	s.ingested()
+	// A new leader that had only two of the four records: it says so, and has others by now.
+	s.Broker.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.Broker.KeepControl()
+		asked := req.(*kmsg.OffsetForLeaderEpochRequest)
+		answer := asked.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		for _, topic := range asked.Topics {
+			told := kmsg.OffsetForLeaderEpochResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				one := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				one.Partition, one.LeaderEpoch, one.EndOffset = p.Partition, p.LeaderEpoch, 2
+				told.Partitions = append(told.Partitions, one)
+			}
+			answer.Topics = append(answer.Topics, told)
+		}
+		return answer, nil, true
+	})
+	node, _, err := s.Broker.AddNode(-1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Broker.MoveTopicPartition(s.Cluster.Topic(streams.Deliveries), 1, node); err != nil {
+		t.Fatal(err)
+	}
+	s.PublishTo(1, numbered("b", 2)...)
+	s.wantHalts("1 log_truncated 2-4")
+	s.PublishTo(0, numbered("c", 2)...)
+	s.wantTallyBut(1, "accepted 6")
+}
+
 func TestATopicMadeAgainIsHalted(t *testing.T) {
 	for name, running := range map[string]bool{"while ingest runs": true, "while it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			onBothBrokers(t, pipeline.Options{}, func(t *testing.T, s *scene) {
-				s.Topics("others")
 				w := s.StartIngest(ingest.Config{}, s.Archive)
 				s.ApplyFeed(specOf(t, ""))
 				s.ApplyFeed(specOf(t, "feed: others\naccepts: {topics: [others], source: /acme-eu/export}\n"))
@@ -187,7 +221,7 @@ func TestATopicMadeAgainIsHalted(t *testing.T) {
 				if got := s.tally(""); got != "accepted 6" {
 					t.Errorf("got %s, want accepted 6", got)
 				}
-			})
+			}, "others")
 		})
 	}
 }

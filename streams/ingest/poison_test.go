@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +49,7 @@ func (s *scene) poison() map[string]struct {
 		"a structured event that is cut":     {headers(`{"specversion":"1.0","id":"x`, "content-type", "application/cloudevents+json"), "not_a_cloudevent"},
 		"an unknown format":                  {headers("<event/>", "content-type", "application/cloudevents+xml"), "unsupported_format"},
 		"NUL in the id":                      {delivery("a\x00b", good), "not_a_cloudevent"},
-		"NUL in the id, structured":          {headers(structured(`a\u0000b`, good, ""), "content-type", "application/cloudevents+json"), "not_a_cloudevent"},
+		"NUL in the id, structured":          {headers(strings.Replace(structured("a~b", good, ""), "~", `\u0000`, 1), "content-type", "application/cloudevents+json"), "not_a_cloudevent"},
 		"NUL in the source":                  {delivery("nul-source", good, "source", "/acme\x00eu"), "not_a_cloudevent"},
 		"NUL in the type":                    {delivery("nul-type", good, "type", "offerlog\x00"), "not_a_cloudevent"},
 		"NUL in an attribute's name":         {headers(good, "ce_specversion", "1.0", "ce_id", "x", "ce_source", "/acme-eu/export", "ce_type", streams.DeliveryType, "ce_a\x00b", "c"), "not_a_cloudevent"},
@@ -65,7 +64,7 @@ func (s *scene) poison() map[string]struct {
 		"a source that no feed expects":      {delivery("unknown-source", good, "source", "/somebody/else"), "unknown_feed"},
 		"NUL in the payload":                 {delivery("nul-payload", "\x00"), "schema_invalid"},
 		"NUL in a record's name":             {delivery("nul-record", `{"sku": "a\u0000b", "rev": 1, "qty": 1}`), "invalid_text"},
-		"NUL in a number":                    {delivery("nul-number", `{"sku": "a", "rev": 1, "qty": "1\u00002"}`), "mapping_error"},
+		"NUL in a number":                    {delivery("nul-number", `{"sku": "a", "rev": 1, "qty": "1\u00002"}`), "schema_invalid"},
 		"NUL in a version":                   {delivery("nul-version", `{"sku": "a", "rev": "1\u00002", "qty": 1}`), "schema_invalid"},
 		"NUL in an unknown member":           {delivery("nul-member", `{"sku": "n", "rev": 1, "qty": 1, "a\u0000b": "\u0000"}`), "accepted"},
 		"an unpaired surrogate":              {delivery("surrogate", `{"sku": "a\ud800", "rev": 1, "qty": 1}`), "invalid_text"},
@@ -166,7 +165,7 @@ func TestAPayloadAboveEveryLimitIsSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Publish(delivery("after", row("A", 3, "1")))
-	s.wantTally("", "accepted 2, artifact_too_large 1")
+	s.wantTally("", "accepted 2, decompression_limit 1")
 	s.verify()
 }
 
@@ -261,10 +260,9 @@ func TestAFeedAppliedBetweenReadingAndTheTransactionIsReadUnder(t *testing.T) {
 	held := newStore(s.Archive, p)
 	s.startIngest(ingest.Config{Worker: "reader"}, held, p.use)
 	s.ApplyFeed(specOf(t, ""))
-	other := s.StartIngest(ingest.Config{Worker: "other"}, s.Archive)
+	s.StartIngest(ingest.Config{Worker: "other"}, s.Archive)
 	s.ApplyFeed(specOf(t, "feed: f2\naccepts: {topics: [deliveries], source: /f2}\n"))
 	s.shared()
-	_ = other
 	p.set(at("before archive"))
 	// To every partition, so that the one with the trap reads it; the commands are with either of the two.
 	for partition := range int32(3) {

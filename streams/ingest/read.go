@@ -184,7 +184,7 @@ func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rece
 func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
 	first := map[receipt.Key]offer.Fingerprint{} // of the keys that this batch may take
 	for _, e := range b.events {
-		e.archived = e.item.Raw != nil
+		e.archived = e.item.Raw != nil || len(e.item.Event.Attributes) > 0
 		if e.key == nil {
 			continue
 		}
@@ -224,7 +224,11 @@ func (s *Stage) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
 			packs[o] = p
 			order = append(order, o)
 		}
-		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Payload: e.item.Raw, Sum: offer.Sum(e.item.Raw)})
+		envelope, err := e.item.Event.Envelope()
+		if err != nil {
+			return nil, fmt.Errorf("keep the evidence of %s at offset %d: %w", e.topic, e.Offset, err)
+		}
+		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Envelope: envelope, Payload: e.item.Raw, Sum: offer.Sum(e.item.Raw)})
 	}
 	stored := make([]archive.Stored, 0, len(packs))
 	for _, o := range order {

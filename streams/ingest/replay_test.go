@@ -90,8 +90,7 @@ func (s *scene) quantities(record string) (list []string) {
 }
 
 func TestS_000_15_the_same_id_from_two_suppliers_is_two_deliveries(t *testing.T) {
-	s := newScene(t, pipeline.Options{})
-	s.Topics("deliveries-b")
+	s := newScene(t, pipeline.Options{}, "deliveries-b")
 	s.begin("", "feed: b\nconnector: b\naccount: ACC-2\naccepts: {topics: [deliveries-b], source: /acme-eu/export}\n")
 	s.Feed(s.rng, delivery("1042", row("A", 1, "1")), on("deliveries-b", delivery("1042", row("A", 1, "2"))))
 	s.wantTally("1042", "accepted 1, duplicate 1")

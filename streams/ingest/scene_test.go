@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
@@ -35,8 +36,8 @@ type scene struct {
 	rng *rand.Rand
 }
 
-// newScene makes one with an input topic. When the test ends no goroutine may be left of it.
-func newScene(t *testing.T, o pipeline.Options) *scene {
+// newScene makes one with the topic deliveries, and more input topics. When the test ends no goroutine may be left of it.
+func newScene(t *testing.T, o pipeline.Options, topics ...string) *scene {
 	t.Helper()
 	rig.PostgresServer(t)
 	if o.RealKafka {
@@ -48,18 +49,22 @@ func newScene(t *testing.T, o pipeline.Options) *scene {
 	})
 	s := &scene{Pipeline: pipeline.New(t, o), t: t, rng: seeded(t)}
 	if s.Broker != nil { // what a member does about partitions that move it learns with a heartbeat
-		s.Broker.SetGroupConfigs(s.Cluster.Prefix+streams.IngestGroup, map[string]string{"consumer.heartbeat.interval.ms": "100"})
+		often := "100"
+		_, err := kadm.NewClient(s.Client).AlterBrokerConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "group.consumer.heartbeat.interval.ms", Value: &often}})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.Topics(streams.Deliveries)
+	s.Topics(append(topics, streams.Deliveries)...)
 	return s
 }
 
 // onBothBrokers runs a test on the fake broker and on Apache Kafka.
-func onBothBrokers(t *testing.T, o pipeline.Options, test func(t *testing.T, s *scene)) {
-	t.Run("fake broker", func(t *testing.T) { test(t, newScene(t, o)) })
+func onBothBrokers(t *testing.T, o pipeline.Options, test func(t *testing.T, s *scene), topics ...string) {
+	t.Run("fake broker", func(t *testing.T) { test(t, newScene(t, o, topics...)) })
 	t.Run("Apache Kafka", func(t *testing.T) {
 		o.RealKafka = true
-		test(t, newScene(t, o))
+		test(t, newScene(t, o, topics...))
 	})
 }
 

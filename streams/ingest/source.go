@@ -96,7 +96,7 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 		for p := range partitions {
 			i := slices.IndexFunc(lanes, func(l lane.Lane) bool { return l.Partition == p })
 			if i < 0 || lanes[i].HaltReason != "" {
-				src.client.PauseFetchPartitions(map[string][]int32{name: {p}})
+				src.rest(name, p)
 				partitions[p] = kgo.NewOffset().At(0)
 				continue
 			}
@@ -110,6 +110,12 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 		src.mu.Unlock()
 	}
 	return offsets, nil
+}
+
+// rest reads a partition no further. The caller holds mu.
+func (src *source) rest(name string, p int32) {
+	src.client.PauseFetchPartitions(map[string][]int32{name: {p}})
+	delete(src.positions[name], p)
 }
 
 func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -128,12 +134,14 @@ func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error
 	return backoff.Retry(ctx, func() ([]lane.Lane, error) {
 		t, err := kafka.Describe(ctx, src.client, name, false)
 		if err != nil {
-			src.log.Warn("cannot read the topic's bounds, trying again", "topic", name, "err", err)
+			if ctx.Err() == nil {
+				src.log.Warn("cannot read the topic's bounds, trying again", "topic", name, "err", err)
+			}
 			return nil, err
 		}
 		var lanes []lane.Lane
 		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-			lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, slices.Clone(t.Starts))
+			lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, t.Starts)
 			if errors.Is(err, lane.ErrRecreated) {
 				return src.halt(ctx, tx, lanes, lane.TopicRecreated, func(l lane.Lane) (int64, int64, bool) { return l.Next, l.Next, true })
 			}
@@ -179,7 +187,10 @@ func (src *source) next(ctx context.Context) (*batch, error) {
 	b := &batch{lanes: map[int]*position{}}
 	var failed error
 	fetches.EachError(func(name string, p int32, err error) {
+		var loss *kgo.ErrDataLoss
 		switch {
+		case errors.As(err, &loss):
+			failed = errors.Join(failed, src.truncated(ctx, name, p, loss.ResetTo))
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
 		case errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
 			failed = errors.Join(failed, src.lost(ctx, name, p))
@@ -226,6 +237,24 @@ func (src *source) lost(ctx context.Context, name string, p int32) error {
 		return fmt.Errorf("look at the log of %s/%d: %w", name, p, err)
 	}
 	return nil
+}
+
+// truncated halts a partition of which the client has learned that its log was cut off at end, before what was read: records
+// written since stand under offsets that are stored already.
+func (src *source) truncated(ctx context.Context, name string, p int32, end int64) error {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	pos := src.positions[name][p]
+	if pos == nil {
+		return nil
+	}
+	err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) error {
+		return src.halt(ctx, tx, []lane.Lane{pos.lane}, lane.LogTruncated, func(lane.Lane) (int64, int64, bool) { return end, pos.next, true })
+	})
+	if err == nil {
+		src.rest(name, p)
+	}
+	return err
 }
 
 // committed moves the positions over a stored batch and mirrors them to Kafka, for lag tools alone.

@@ -3,7 +3,7 @@ package ingest_test
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -28,6 +28,7 @@ type trap struct {
 	open    chan struct{}           // closed to let it go
 	conn    *pgx.Conn               // that the statement goes through
 	passed  []string                // all points since it was set
+	killed  bool                    // nothing that comes to a point gets any further
 }
 
 // set arms the trap. It springs once.
@@ -68,6 +69,9 @@ func (p *trap) seen(point string) bool {
 }
 
 func (p *trap) pass(point string, conn *pgx.Conn) {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	p.passed = append(p.passed, point)
 	if p.springs == nil || !p.springs(point) {
@@ -144,14 +148,27 @@ func (p *trap) kill(s *scene, w *pipeline.Worker) {
 		err = s.Pool.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)", trappedName).Scan(&cut)
 		return cut, err
 	})
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
 	p.release()
 	<-done
 }
 
-// A store is an archive that counts its objects, fails while it is told to, and has the trap around it.
+// dead reports whether its worker was killed.
+func (p *trap) dead() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.killed
+}
+
+// A store is an archive that counts its objects, fails while it is told to, and may have a trap around it.
 type store struct {
 	ingest.Archive
-	trap trapped
+	trap *trap
 
 	mu      sync.Mutex
 	objects map[string]int // by name, how often it was written or found
@@ -160,29 +177,16 @@ type store struct {
 	failed  int
 }
 
-type trapped interface {
-	pass(point string, conn *pgx.Conn)
-}
-
-type noTrap struct{}
-
-func (noTrap) pass(string, *pgx.Conn) {}
-
-func newStore(a ingest.Archive, t trapped) *store {
+func newStore(a ingest.Archive, t *trap) *store {
 	return &store{Archive: a, trap: t, objects: map[string]int{}}
 }
 
 // Write implements ingest.Archive.
 func (a *store) Write(ctx context.Context, p *archive.Pack) (archive.Ref, error) {
 	a.trap.pass("before archive", nil)
-	a.mu.Lock()
-	if a.fails > 0 {
-		a.fails--
-		a.failed++
-		a.mu.Unlock()
-		return archive.Ref{}, fmt.Errorf("no space left on device")
+	if a.failsNow() {
+		return archive.Ref{}, errNoSpace
 	}
-	a.mu.Unlock()
 	ref, err := a.Archive.Write(ctx, p)
 	if err == nil {
 		a.mu.Lock()
@@ -194,6 +198,19 @@ func (a *store) Write(ctx context.Context, p *archive.Pack) (archive.Ref, error)
 	}
 	a.trap.pass("after archive", nil)
 	return ref, err
+}
+
+var errNoSpace = errors.New("no space left on device")
+
+func (a *store) failsNow() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fails > 0 {
+		a.fails--
+		a.failed++
+		return true
+	}
+	return a.trap.dead()
 }
 
 // fail lets the next n writes fail.

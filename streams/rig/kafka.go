@@ -87,6 +87,7 @@ func brokerSettings(listen, advertised, controller string) map[string]string {
 		"group.initial.rebalance.delay.ms":                 "0",
 		"group.consumer.heartbeat.interval.ms":             "200", // how long a new member waits for its partitions
 		"group.consumer.min.heartbeat.interval.ms":         "200",
+		"group.consumer.min.session.timeout.ms":            "1000", // a group may have its dead members missed soon
 		"message.max.bytes":                                "4194304",
 	}
 }

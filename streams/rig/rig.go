@@ -90,6 +90,17 @@ func temporary() (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
+// Folder makes a folder for what the tests of this process share. It lives as long as the servers.
+func Folder(t testing.TB) string {
+	t.Helper()
+	requireMain(t)
+	dir, err := temporary()
+	if err != nil {
+		t.Fatalf("rig: make a folder: %v", err)
+	}
+	return dir
+}
+
 // engine reports whether a Docker engine answers. It is asked once and has two seconds.
 var engine = sync.OnceValue(func() bool {
 	answer := make(chan bool, 1)
