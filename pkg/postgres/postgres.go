@@ -79,15 +79,21 @@ func (e *UnknownCommitError) Error() string {
 }
 func (e *UnknownCommitError) Unwrap() error { return e.Err }
 
+// limits bound a transaction: each statement, and the time between two. A process that stands still in its transaction, or
+// a host that is gone without a word, would otherwise keep its locks for ever, from whoever takes its work over. Half a
+// minute is less than Kafka waits (45 s) before it gives the partitions of such a process to another.
+const limits = "; SET LOCAL statement_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+
 // InTx runs f in one READ COMMITTED transaction under role. It runs f again after a lost race (ErrLostRace, 40001, 40P01),
-// so f touches nothing but tx and what it resets itself. Statements are bounded by a minute.
+// so f touches nothing but tx and what it resets itself. Statements are bounded by a minute, the time between two of them
+// by half of one: after that the server ends the session, and with it the transaction.
 func InTx(ctx context.Context, pool Pool, role Role, f func(tx pgx.Tx) error) error {
-	return inTx(ctx, pool, "BEGIN; SET LOCAL ROLE "+string(role)+"; SET LOCAL statement_timeout = '60s'", f)
+	return inTx(ctx, pool, "BEGIN; SET LOCAL ROLE "+string(role)+limits, f)
 }
 
 // AsTenant runs f in one read-only transaction under role with the rows of one tenant.
 func AsTenant(ctx context.Context, pool Pool, role Role, tenant string, f func(tx pgx.Tx) error) error {
-	return inTx(ctx, pool, "BEGIN READ ONLY; SET LOCAL ROLE "+string(role)+"; SET LOCAL statement_timeout = '60s'", func(tx pgx.Tx) error {
+	return inTx(ctx, pool, "BEGIN READ ONLY; SET LOCAL ROLE "+string(role)+limits, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('offerlog.tenant', $1, true)", tenant); err != nil {
 			return fmt.Errorf("set tenant: %w", err)
 		}
@@ -96,9 +102,11 @@ func AsTenant(ctx context.Context, pool Pool, role Role, tenant string, f func(t
 }
 
 // Snapshot runs f in one read-only transaction under role, all of whose statements see the database as it was when the
-// first of them began. Since it is there for reads of whole tables, statements are bounded by half an hour.
+// first of them began. Since it is there for reads of whole tables, statements and the time between them are bounded by half
+// an hour.
 func Snapshot(ctx context.Context, pool Pool, role Role, f func(tx pgx.Tx) error) error {
-	return inTx(ctx, pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE "+string(role)+"; SET LOCAL statement_timeout = '30min'", f)
+	return inTx(ctx, pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE "+string(role)+
+		"; SET LOCAL statement_timeout = '30min'; SET LOCAL idle_in_transaction_session_timeout = '30min'", f)
 }
 
 func inTx(ctx context.Context, pool Pool, begin string, f func(tx pgx.Tx) error) error {

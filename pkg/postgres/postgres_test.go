@@ -150,6 +150,55 @@ func TestAConnectionLostInCommitIsAnUnknownCommit(t *testing.T) {
 	}
 }
 
+func TestATransactionHasLimits(t *testing.T) {
+	pool := open(t, rig.Database(t))
+	limits := func(want string) func(tx pgx.Tx) error {
+		return func(tx pgx.Tx) error {
+			var got string
+			err := tx.QueryRow(t.Context(), "SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))").Scan(&got)
+			if got != want {
+				t.Errorf("got limits %s, want %s", got, want)
+			}
+			return err
+		}
+	}
+	if err := errors.Join(
+		postgres.InTx(t.Context(), pool, postgres.Ingest, limits("1min 30s")),
+		postgres.AsTenant(t.Context(), pool, postgres.Read, "t1", limits("1min 30s")),
+		postgres.Snapshot(t.Context(), pool, postgres.Inspect, limits("30min 30min"))); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that stands still loses its transaction, and finds that out as something that passes.
+func TestWhoStandsStillInATransactionLosesItWithItsLocks(t *testing.T) {
+	dsn := rig.Database(t)
+	sleeper, other := open(t, dsn), open(t, rig.DatabaseAsSuperuser(t, dsn))
+	for name, wakesIn := range map[string]func(tx pgx.Tx) error{
+		"a statement": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "SELECT 1")
+			return err
+		},
+		"the commit": func(pgx.Tx) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := postgres.InTx(t.Context(), sleeper, postgres.Ingest, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(t.Context(), "UPDATE registry SET version = version + 1"); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '1ms'"); err != nil {
+					return err
+				}
+				execute(t, other, "UPDATE registry SET version = version") // gets the lock when the sleeper has lost it
+				return wakesIn(tx)
+			})
+			if err == nil || !postgres.OutOfReach(err) {
+				t.Errorf("got %v, want an error that counts as out of reach", err)
+			}
+		})
+	}
+}
+
 func TestEveryTenantTableIsForcedAndNobodyLogsInAsAnOwner(t *testing.T) {
 	super := open(t, rig.DatabaseAsSuperuser(t, rig.Database(t)))
 	rows, err := super.Query(t.Context(), `

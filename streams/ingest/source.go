@@ -131,36 +131,35 @@ func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]i
 // lanesOf registers a topic's partitions and compares them with its log. It tries until it can, or the session ends: what
 // is assigned and not answered would be read from nowhere.
 func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error) {
-	return backoff.Retry(ctx, func() ([]lane.Lane, error) {
-		t, err := kafka.Describe(ctx, src.client, name, false)
-		if err != nil {
-			if ctx.Err() == nil {
-				src.log.Warn("cannot read the topic's bounds, trying again", "topic", name, "err", err)
-			}
-			return nil, err
+	return backoff.Retry(ctx, func() ([]lane.Lane, error) { return src.register(ctx, name) }, backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, _ time.Duration) {
+			src.log.Warn("cannot compare a topic's partitions with their lanes, trying again", "topic", name, "err", err)
+		}))
+}
+
+// register makes sure of a topic's lanes and halts those whose log does not hold what comes next.
+func (src *source) register(ctx context.Context, name string) (lanes []lane.Lane, err error) {
+	t, err := kafka.Describe(ctx, src.client, name, false)
+	if err != nil {
+		return nil, err
+	}
+	err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, t.Starts)
+		if errors.Is(err, lane.ErrRecreated) {
+			return src.halt(ctx, tx, lanes, lane.TopicRecreated, func(l lane.Lane) (int64, int64, bool) { return l.Next, l.Next, true })
 		}
-		var lanes []lane.Lane
-		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-			lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, t.Starts)
-			if errors.Is(err, lane.ErrRecreated) {
-				return src.halt(ctx, tx, lanes, lane.TopicRecreated, func(l lane.Lane) (int64, int64, bool) { return l.Next, l.Next, true })
-			}
-			if err != nil {
-				return err
-			}
-			gap := func(l lane.Lane) (int64, int64, bool) {
-				return l.Next, t.Starts[l.Partition], t.Starts[l.Partition] > l.Next
-			}
-			cut := func(l lane.Lane) (int64, int64, bool) {
-				return t.Ends[l.Partition], l.Next, t.Ends[l.Partition] < l.Next
-			}
-			return errors.Join(src.halt(ctx, tx, lanes, lane.LogGap, gap), src.halt(ctx, tx, lanes, lane.LogTruncated, cut))
-		})
 		if err != nil {
-			src.log.Warn("cannot register the topic's partitions, trying again", "topic", name, "err", err)
+			return err
 		}
-		return lanes, err
-	}, backoff.WithMaxElapsedTime(0))
+		gap := func(l lane.Lane) (int64, int64, bool) {
+			return l.Next, t.Starts[l.Partition], t.Starts[l.Partition] > l.Next
+		}
+		cut := func(l lane.Lane) (int64, int64, bool) {
+			return t.Ends[l.Partition], l.Next, t.Ends[l.Partition] < l.Next
+		}
+		return errors.Join(src.halt(ctx, tx, lanes, lane.LogGap, gap), src.halt(ctx, tx, lanes, lane.LogTruncated, cut))
+	})
+	return lanes, err
 }
 
 // halt stops the lanes of which lost says what range their log does not hold.

@@ -101,6 +101,7 @@ func (s *Stage) run(ctx context.Context) (err error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // so that the checkpoint passes the marks of transactions
 		kgo.FetchMaxBytes(s.cfg.MaxBytes),
+		kgo.FetchMaxWait(500*time.Millisecond), // partitions that come later are read only when the fetch under way is over
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
