@@ -190,9 +190,9 @@ func (s *stage) evidence(ts *testscript.TestScript, args []string) {
 		if a.EventID != args[1] || string(a.Outcome) != args[2] {
 			continue
 		}
-		payload, err := s.p.Archive.Read(s.t.Context(), a.Tenant, archive.Ref{Name: a.Object}, a.Offset, a.Item)
+		kept, err := s.p.Archive.Read(s.t.Context(), a.Tenant, archive.Ref{Name: a.Object}, a.Offset, a.Item)
 		ts.Check(err)
-		_, err = ts.Stdout().Write(payload)
+		_, err = ts.Stdout().Write(kept.Payload)
 		ts.Check(err)
 		return
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/offerlog/offerlog/pkg/mapping"
@@ -33,7 +34,7 @@ func (in *installation) makeStages(roles []string) error {
 		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
-		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Committed: wake}, log)
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: min(runtime.GOMAXPROCS(0), 4), Committed: wake}, log)
 		in.stages = append(in.stages, i)
 		observe.ingest, folder = i.Stats, in.app.settings.Archive
 	}

@@ -168,6 +168,6 @@ func OutOfReach(err error) bool {
 	var unknown *UnknownCommitError
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &unknown) || errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
+	return errors.Is(err, ErrLostRace) || errors.As(err, &unknown) || errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }

@@ -228,7 +228,7 @@ func (s *scene) quarantinedBytesEqual() (bool, error) {
 		}
 		published := false
 		for _, r := range s.published {
-			published = published || r.Offset == e.offset && bytes.Equal(r.Value, kept)
+			published = published || r.Offset == e.offset && bytes.Equal(r.Value, kept.Payload)
 		}
 		if !published {
 			return false, nil

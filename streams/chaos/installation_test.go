@@ -104,7 +104,7 @@ func (in *installation) end() {
 		}
 		if in.t.Failed() {
 			lines := strings.Split(p.said(), "\n")
-			in.t.Logf("process %d, %s, said at last:\n%s", p.pid(), p.name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+			in.t.Logf("process %d, %s, said at last:\n%s", p.pid(), p.name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
 		}
 	}
 }

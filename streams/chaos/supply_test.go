@@ -72,25 +72,22 @@ func newSupply(random *rand.Rand, partitions int32) *supply {
 // skus is how many records the supplier has. Few, so that versions of one overtake each other.
 const skus = 60
 
-// wave makes n deliveries and returns the records to publish: every delivery twice and in any order, two pages of a run among
-// them, some that contradict one of them, some that cannot be read. The order within a partition counts: what contradicts a
-// delivery comes after it.
+// wave makes n deliveries and returns the records to publish: everything twice and in any order, two pages of a run among it,
+// and what cannot be read; then what contradicts a delivery, in the partition of one of its copies. The order within a
+// partition counts.
 func (s *supply) wave(n int) []*kgo.Record {
-	var records []*kgo.Record
-	taken := map[*kgo.Record]bool{} // deliveries, each copy
+	var readable []*kgo.Record
 	for i := range n {
 		var attributes []string
 		if i < 2 {
 			attributes = []string{"runid", fmt.Sprint("run-", s.deliveries-i), "page", fmt.Sprint(i + 1), "pages", "2"}
 		}
 		r := s.delivery(attributes...)
-		copied := again(r)
-		taken[r], taken[copied] = true, true
-		records = append(records, r, copied)
+		readable = append(readable, r, again(r))
 	}
 	broken := record("broken", []byte(`[{"sku": "A-1", "rev": `))
 	alien := &kgo.Record{Topic: streams.Deliveries, Value: []byte{0xff, 0x00}}
-	records = append(records, broken, again(broken), alien, again(alien))
+	records := slices.Concat(readable, []*kgo.Record{broken, again(broken), alien, again(alien)})
 	s.outcomes["schema_invalid"] += 2
 	s.outcomes["not_a_cloudevent"] += 2
 	s.random.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
@@ -98,13 +95,8 @@ func (s *supply) wave(n int) []*kgo.Record {
 		r.Partition = s.random.Int32N(s.partitions)
 	}
 	for range 1 + n/20 {
-		original := records[s.random.IntN(len(records))]
-		if !taken[original] {
-			continue
-		}
-		r := again(original)
+		r := again(readable[s.random.IntN(len(readable))])
 		r.Value = fmt.Appendf(nil, `[{"sku": "A-1", "rev": 1000000, "qty": "%d"}]`, s.random.IntN(1000))
-		r.Partition = original.Partition
 		records = append(records, r, again(r))
 		s.outcomes["replay_payload_mismatch"] += 2
 	}

@@ -8,6 +8,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/fault"
@@ -46,60 +48,82 @@ type Mapper interface {
 
 // Config has the choices of a Stage; its zero value works.
 type Config struct {
-	Worker     string   // names this worker in the journal; default host:pid
+	Worker     string   // names this process in the journal; default host:pid
+	Workers    int      // members of the group in this process; default 1
 	Topics     []string // input topics beside those of the feeds, by their own names
 	MaxRecords int      // records of one batch at most; default 5000
 	Committed  func()   // called after each commit: something waits in the outbox
 }
 
-// A Stage is one worker: it shares the partitions of the input topics with the other members of its group.
+// A Stage is the workers of one process: they share the partitions of the input topics among themselves and with all others.
+// While one waits for its transaction, another maps.
 type Stage struct {
-	pool     *pgxpool.Pool
-	cluster  kafka.Cluster
-	archive  Archive
-	mapper   Mapper
-	cfg      Config
-	log      *slog.Logger
-	registry *feed.Registry // as of the last batch
-	stats    stats
+	pool    *pgxpool.Pool
+	cluster kafka.Cluster
+	archive Archive
+	mapper  Mapper
+	cfg     Config
+	log     *slog.Logger
+	stats   stats
 }
 
-// New returns a worker that Run starts.
+// New returns a stage that Run starts.
 func New(pool *pgxpool.Pool, cluster kafka.Cluster, arch Archive, mapper Mapper, cfg Config, log *slog.Logger) *Stage {
 	if cfg.Worker == "" {
 		host, _ := os.Hostname()
 		cfg.Worker = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	if cfg.MaxRecords == 0 {
-		cfg.MaxRecords = 5000
-	}
+	cfg.Workers = cmp.Or(cfg.Workers, 1)
+	cfg.MaxRecords = cmp.Or(cfg.MaxRecords, 5000)
 	if cfg.Committed == nil {
 		cfg.Committed = func() {}
 	}
 	return &Stage{pool: pool, cluster: cluster, archive: arch, mapper: mapper, cfg: cfg, log: log.With("stage", "ingest"), stats: newStats()}
 }
 
-// Run ingests until ctx is done; it finishes the batch in hand, then returns nil.
+// Run ingests until ctx is done; it finishes the batches in hand, then returns nil.
 func (s *Stage) Run(ctx context.Context) error {
-	src, err := s.open(ctx)
-	if err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range s.cfg.Workers {
+		w := &worker{Stage: s, name: s.cfg.Worker}
+		if s.cfg.Workers > 1 {
+			w.name += fmt.Sprintf("/%d", i)
+		}
+		g.Go(func() error { return w.run(ctx) })
+	}
+	if err := g.Wait(); err != nil {
 		return fmt.Errorf("ingest: %w", err)
+	}
+	return nil
+}
+
+// A worker is one member of the group: it has its own partitions, and one batch in hand.
+type worker struct {
+	*Stage
+	name     string         // in the journal
+	registry *feed.Registry // as of the last batch
+}
+
+func (w *worker) run(ctx context.Context) error {
+	src, err := w.open(ctx)
+	if err != nil {
+		return err
 	}
 	defer src.close()
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for ctx.Err() == nil {
-		b, err := &batch{}, s.refresh(ctx)
+		b, err := &batch{}, w.refresh(ctx)
 		if err == nil {
-			src.follow(s.registry.Topics())
+			src.follow(w.registry.Topics())
 			b, err = src.next(ctx)
 		}
 		if err == nil && len(b.spans) > 0 {
 			fault.Point("ingest.fetched")
-			err = s.take(context.WithoutCancel(ctx), src, b)
+			err = w.take(context.WithoutCancel(ctx), src, b)
 		}
-		if err := s.respond(ctx, src, b, err, wait); err != nil {
-			return fmt.Errorf("ingest: %w", err)
+		if err := w.respond(ctx, src, b, err, wait); err != nil {
+			return err
 		}
 		src.release()
 	}
@@ -107,9 +131,9 @@ func (s *Stage) Run(ctx context.Context) error {
 }
 
 // refresh brings the registry to the one in force.
-func (s *Stage) refresh(ctx context.Context) error {
-	return postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-		s.registry, err = feed.Current(ctx, tx, s.registry)
+func (w *worker) refresh(ctx context.Context) error {
+	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		w.registry, err = feed.Current(ctx, tx, w.registry)
 		return err
 	})
 }
@@ -119,18 +143,18 @@ func (s *Stage) refresh(ctx context.Context) error {
 var errReadAgain = errors.New("the batch was read under what is no longer in force")
 
 // take does all that a batch needs, up to its commit.
-func (s *Stage) take(ctx context.Context, src *source, b *batch) error {
+func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 	started := time.Now()
 	for {
-		if err := s.read(ctx, b); err != nil {
+		if err := w.read(ctx, b); err != nil {
 			return err
 		}
 		fault.Point("ingest.mapped")
-		stored, err := s.keep(ctx, b)
+		stored, err := w.keep(ctx, b)
 		if err != nil {
 			return err
 		}
-		err = s.store(ctx, b, stored)
+		err = w.store(ctx, b, stored)
 		if errors.Is(err, errReadAgain) {
 			continue
 		}
@@ -143,24 +167,24 @@ func (s *Stage) take(ctx context.Context, src *source, b *batch) error {
 	if b.quarantined() {
 		fault.Point("quarantine.after_commit")
 	}
-	s.cfg.Committed()
+	w.cfg.Committed()
 	src.committed(ctx, b)
 	fault.Point("ingest.after_mirror")
-	s.stats.batch(b, time.Since(started))
-	s.log.Debug("batch stored", "records", b.records, "events", len(b.events), "took", time.Since(started))
+	w.stats.batch(b, time.Since(started))
+	w.log.Debug("batch stored", "records", b.records, "events", len(b.events), "took", time.Since(started))
 	return nil
 }
 
 // store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
 // order everywhere: lanes, registry, receipts, runs, observations, sightings, quarantine, outbox.
-func (s *Stage) store(ctx context.Context, b *batch, stored []archive.Stored) error {
-	return postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) error {
+func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) error {
+	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		held, err := lane.Lock(ctx, tx, b.spans)
 		if err != nil {
 			return err // fenced: somebody else has these partitions
 		}
 		fault.Point("ingest.tx_locked")
-		if err := s.checkRegistry(ctx, tx, b); err != nil {
+		if err := w.checkRegistry(ctx, tx, b); err != nil {
 			return err
 		}
 		st := newSettlement(b, held)
@@ -199,7 +223,7 @@ func (s *Stage) store(ctx context.Context, b *batch, stored []archive.Stored) er
 		if err := outbox.Append(ctx, tx, st.ranges(), nil); err != nil {
 			return err
 		}
-		if err := lane.Advance(ctx, tx, st.held, s.cfg.Worker); err != nil {
+		if err := lane.Advance(ctx, tx, st.held, w.name); err != nil {
 			return err
 		}
 		b.outcomes = st.outcomes()
@@ -213,7 +237,7 @@ func (s *Stage) store(ctx context.Context, b *batch, stored []archive.Stored) er
 
 // checkRegistry makes sure that the batch was read under the registry in force, and keeps it in force until the commit. A
 // batch that may change the registry takes it for itself.
-func (s *Stage) checkRegistry(ctx context.Context, tx pgx.Tx, b *batch) error {
+func (w *worker) checkRegistry(ctx context.Context, tx pgx.Tx, b *batch) error {
 	lock := feed.LockShared
 	if b.hasCommands() {
 		lock = feed.LockExclusive
@@ -222,7 +246,7 @@ func (s *Stage) checkRegistry(ctx context.Context, tx pgx.Tx, b *batch) error {
 	if err != nil {
 		return err
 	}
-	if version != s.registry.Version {
+	if version != w.registry.Version {
 		return errReadAgain
 	}
 	return nil

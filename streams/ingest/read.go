@@ -21,15 +21,15 @@ import (
 
 // read finds each event's feed, looks up the keys that are known, and maps the payloads. Nothing it finds decides: the
 // look-up saves work, and tells under which canonicalization an earlier payload was fingerprinted.
-func (s *Stage) read(ctx context.Context, b *batch) error {
+func (w *worker) read(ctx context.Context, b *batch) error {
 	known := map[receipt.Key]receipt.Receipt{}
-	err := postgres.InTx(ctx, s.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-		if s.registry, err = feed.Current(ctx, tx, s.registry); err != nil {
+	err := postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		if w.registry, err = feed.Current(ctx, tx, w.registry); err != nil {
 			return err
 		}
 		var keys []receipt.Key
 		for _, e := range b.events {
-			s.route(e)
+			w.route(e)
 			if e.key != nil {
 				keys = append(keys, *e.key)
 			}
@@ -40,7 +40,7 @@ func (s *Stage) read(ctx context.Context, b *batch) error {
 	if err != nil {
 		return fmt.Errorf("read the registry and known keys: %w", err)
 	}
-	if err := s.mapAll(ctx, b, known); err != nil {
+	if err := w.mapAll(ctx, b, known); err != nil {
 		return err
 	}
 	choose(b, known)
@@ -49,7 +49,7 @@ func (s *Stage) read(ctx context.Context, b *batch) error {
 
 // route finds who an event belongs to. Tenant, connector and account come from the feed's registration, never from the
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
-func (s *Stage) route(e *event) {
+func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
 	e.run, e.page, e.pages = "", 0, 0
 	if e.Item < 0 {
@@ -57,11 +57,11 @@ func (s *Stage) route(e *event) {
 	}
 	ev := &e.item.Event
 	if e.topic == streams.Commands {
-		s.routeCommand(e)
+		w.routeCommand(e)
 		return
 	}
 	who := offer.Source{Tenant: offer.SystemTenant}
-	if f := s.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
+	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
 		e.feed, e.tenant, who = f, f.Tenant, f.Who()
 	}
 	if e.fault == nil {
@@ -78,7 +78,7 @@ func (s *Stage) route(e *event) {
 	}
 }
 
-func (s *Stage) routeCommand(e *event) {
+func (w *worker) routeCommand(e *event) {
 	ev := &e.item.Event
 	if e.fault != nil {
 		return
@@ -137,7 +137,7 @@ func pageNumber(s string) (n int, ok bool) {
 
 // mapAll maps the payloads of the events that a feed expects, also where something else is wrong with them: a repeat is
 // known by its fingerprint. It fingerprints all others.
-func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
+func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
 	var (
 		requests []mapping.Request
 		owners   []*event
@@ -161,7 +161,7 @@ func (s *Stage) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rece
 	if len(requests) == 0 {
 		return nil
 	}
-	results, err := s.mapper.Map(ctx, specs, requests)
+	results, err := w.mapper.Map(ctx, specs, requests)
 	if err != nil {
 		return fmt.Errorf("map %d deliveries: %w", len(requests), err)
 	}
@@ -204,7 +204,7 @@ func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
 
 // keep writes the payloads that look new to the archive: one object for each tenant and partition, verified before anything
 // refers to it.
-func (s *Stage) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
+func (w *worker) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
 	type owner struct {
 		tenant string
 		lane   int
@@ -232,7 +232,7 @@ func (s *Stage) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
 	}
 	stored := make([]archive.Stored, 0, len(packs))
 	for _, o := range order {
-		ref, err := s.archive.Write(ctx, packs[o])
+		ref, err := w.archive.Write(ctx, packs[o])
 		if err != nil {
 			return nil, &archiveError{err}
 		}

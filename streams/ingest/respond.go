@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -16,7 +15,7 @@ import (
 // respond answers what a batch came to. A fault of a delivery is no error and never comes here. A fenced batch, or one whose
 // commit is unknown, is dropped and its partitions go on from the checkpoint, which knows; what is out of reach is tried
 // again, later and later; anything else ends the worker.
-func (s *Stage) respond(ctx context.Context, src *source, b *batch, err error, wait *backoff.ExponentialBackOff) error {
+func (w *worker) respond(ctx context.Context, src *source, b *batch, err error, wait *backoff.ExponentialBackOff) error {
 	var (
 		out    *archiveError
 		digest *archive.DigestError
@@ -28,27 +27,19 @@ func (s *Stage) respond(ctx context.Context, src *source, b *batch, err error, w
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return nil //nolint:nilerr // the worker was told to stop
 	case errors.Is(err, lane.ErrFenced):
-		s.stats.fenced.Add(1)
-		s.log.Info("fenced: another worker moved a lane of this batch; reading the checkpoint again")
+		w.stats.fenced.Add(1)
+		w.log.Info("fenced: another worker moved a lane of this batch; reading the checkpoint again")
 	case errors.As(err, &digest):
-		s.log.Error("evidence does not match its digest: nothing is stored until the object is mended", "code", digest.Code(), "object", digest.Object, "err", err)
+		w.log.Error("evidence does not match its digest: nothing is stored until the object is mended", "code", digest.Code(), "object", digest.Object, "err", err)
 	case errors.As(err, &out):
-		s.log.Warn("the archive is out of reach: nothing is stored, lag grows", "err", err)
-	case outOfReach(err):
-		s.log.Warn("PostgreSQL is out of reach: nothing is stored, lag grows", "err", err)
+		w.log.Warn("the archive is out of reach: nothing is stored, lag grows", "err", err)
+	case postgres.OutOfReach(err):
+		w.log.Warn("PostgreSQL is out of reach: nothing is stored, lag grows", "err", err)
 	default:
 		return err
 	}
-	if !errors.Is(err, lane.ErrFenced) {
-		sleep(ctx, wait.NextBackOff())
-	}
+	sleep(ctx, wait.NextBackOff())
 	return src.rewind(ctx, b)
-}
-
-// outOfReach reports an error of PostgreSQL that passes by itself. Beside those that package postgres knows: a connection
-// that was lost before its transaction began, and a race that was lost more often than InTx tries.
-func outOfReach(err error) bool {
-	return postgres.OutOfReach(err) || errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, postgres.ErrLostRace)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

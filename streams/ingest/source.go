@@ -46,17 +46,17 @@ type position struct {
 const pollFor = time.Second
 
 // open joins the group.
-func (s *Stage) open(ctx context.Context) (*source, error) {
-	src := &source{pool: s.pool, cluster: s.cluster, max: s.cfg.MaxRecords, log: s.log, positions: map[string]map[int32]*position{}}
-	topics := append([]string{streams.Commands}, s.cfg.Topics...)
+func (w *worker) open(ctx context.Context) (*source, error) {
+	src := &source{pool: w.pool, cluster: w.cluster, max: w.cfg.MaxRecords, log: w.log, positions: map[string]map[int32]*position{}}
+	topics := append([]string{streams.Commands}, w.cfg.Topics...)
 	slices.Sort(topics)
 	src.topics = slices.Compact(topics)
 	var names []string
 	for _, t := range src.topics {
-		names = append(names, s.cluster.Topic(t))
+		names = append(names, w.cluster.Topic(t))
 	}
-	client, err := s.cluster.NewClient(
-		kgo.ConsumerGroup(s.cluster.Prefix+streams.IngestGroup),
+	client, err := w.cluster.NewClient(
+		kgo.ConsumerGroup(w.cluster.Prefix+streams.IngestGroup),
 		kgo.ConsumeTopics(names...),
 		kgo.ServerSideBalancer(),
 		kgo.Balancers(kgo.StickyBalancer()),
@@ -289,7 +289,7 @@ func (src *source) rewind(ctx context.Context, b *batch) error {
 			next, err = lane.Checkpoints(ctx, tx, ids)
 			return err
 		})
-		if err != nil && !outOfReach(err) {
+		if err != nil && !postgres.OutOfReach(err) {
 			return nil, backoff.Permanent(err)
 		}
 		return next, err
