@@ -159,7 +159,7 @@ func (in *installation) commits(p *process, kind string) (n int) {
 			  FROM audit_v1.commit_journal AS j
 			  JOIN audit_v1.position AS p ON p.lane = j.lane
 			 WHERE p.kind = $1
-			   AND j.owner ~ ('[:/]' || $2::int || '$')`, kind, p.pid()).Scan(&n)
+			   AND j.owner ~ ('[:/]' || $2::int || '(/[0-9]+)?$')`, kind, p.pid()).Scan(&n)
 	})
 	return n
 }

@@ -37,6 +37,9 @@ func (in *installation) start(b *build, faults string, roles ...string) *process
 		"--archive", filepath.Join(in.dir, "archive"), "--archive-key-file", filepath.Join(in.dir, "archive.key"))
 	p.cmd.Dir = in.dir
 	p.cmd.Env = append(os.Environ(), "OFFERLOG_FAULT="+faults)
+	if faults != "" {
+		p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // and so one worker of ingest: hits and transactions can be counted
+	}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if p.child, err = localserver.StartChild(p.cmd, syscall.SIGKILL); err != nil {
 		in.t.Fatal(err)

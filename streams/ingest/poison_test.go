@@ -169,6 +169,15 @@ func TestAPayloadAboveEveryLimitIsSetAside(t *testing.T) {
 	s.verify()
 }
 
+func TestADeliveryOfNothingButInvalidRowsButOneIsSetAside(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 1})
+	s.begin("")
+	few := strings.Repeat("1,", 10_000)
+	s.Publish(delivery("few", "["+few+row("A", 1, "1")+"]"), delivery("many", "[1,"+few+row("A", 2, "1")+"]"), delivery("after", row("A", 3, "1")))
+	s.wantTally("", "accepted 2, mapping_limit 1")
+	s.verify()
+}
+
 func TestCommands(t *testing.T) {
 	s := newScene(t, pipeline.Options{})
 	w := s.StartIngest(ingest.Config{}, s.Archive)

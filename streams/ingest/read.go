@@ -135,6 +135,10 @@ func pageNumber(s string) (n int, ok bool) {
 	return n, err == nil && n > 0 && n <= 1<<20
 }
 
+// maxRejected is how many invalid rows a delivery may have and still be taken for the others: each is told with its place and
+// has an entry in quarantine. What has more is another format than the feed declares, and is set aside whole.
+const maxRejected = 10_000
+
 // mapAll maps the payloads of the events that a feed expects, also where something else is wrong with them: a repeat is
 // known by its fingerprint. It fingerprints all others.
 func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
@@ -171,9 +175,14 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 		if e.fault == nil {
 			e.fault = r.Fault
 		}
-		if e.fault == nil && e.feed.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0 {
+		switch {
+		case e.fault != nil:
+		case e.feed.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
 			first := r.Rejected[0]
 			e.fault = &first
+		case len(r.Rejected) > maxRejected:
+			e.fault = &offer.Fault{Reason: offer.ReasonMappingLimit, Message: fmt.Sprintf("%d rows are invalid, at most %d are told one by one; the first: %s",
+				len(r.Rejected), maxRejected, r.Rejected[0].Error())}
 		}
 	}
 	return nil
