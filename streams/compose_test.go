@@ -2,7 +2,9 @@ package streams_test
 
 import (
 	"bytes"
+	"context"
 	"maps"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/streams/rig"
 )
 
 // loadCompose reads a compose file as strictly as compose itself: by its schema, with every reference resolved, and
@@ -108,7 +113,7 @@ func TestComposeWaitsForHealthyServers(t *testing.T) {
 func TestComposeRunsOfferlog(t *testing.T) {
 	project := mustLoadCompose(t)
 	for name, command := range map[string]string{
-		"migrate":  "migrate up",
+		"migrate":  "migrate up --grant-to offerlog_app",
 		"topics":   "topics apply",
 		"offerlog": "run --roles ingest,relay,project,serve",
 	} {
@@ -145,6 +150,51 @@ func TestComposeRunsOfferlog(t *testing.T) {
 	inside := *project.Services["kafka"].Environment["KAFKA_ADVERTISED_LISTENERS"]
 	if want := "INSIDE://kafka:19092"; !strings.Contains(inside, want) {
 		t.Errorf("Kafka advertises %s, want %s among it", inside, want)
+	}
+}
+
+// The image's login is a superuser: it migrates, and nothing else runs as it. The other is made by a script that this test
+// executes.
+func TestComposeRunsOfferlogAsALoginThatRowLevelSecurityHolds(t *testing.T) {
+	project := mustLoadCompose(t)
+	logins := make(map[string]*url.Userinfo)
+	for _, name := range []string{"migrate", "topics", "offerlog"} {
+		u, err := url.Parse(*project.Services[name].Environment["OFFERLOG_POSTGRES"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		logins[name] = u.User
+	}
+	server := project.Services["postgres"]
+	if got, want := logins["migrate"].String(), *server.Environment["POSTGRES_USER"]+":"+*server.Environment["POSTGRES_PASSWORD"]; got != want {
+		t.Errorf("migrate logs in as %s, want %s", got, want)
+	}
+	script := slices.IndexFunc(server.Configs, func(c types.ServiceConfigObjConfig) bool {
+		return strings.HasPrefix(c.Target, "/docker-entrypoint-initdb.d/") && strings.HasSuffix(c.Target, ".sql")
+	})
+	if script < 0 {
+		t.Fatal("no script of the database's image makes a login")
+	}
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, rig.PostgresServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // the server keeps no such login
+	if _, err := tx.Exec(ctx, project.Configs[server.Configs[script].Source].Content); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"topics", "offerlog"} {
+		var held bool
+		err := tx.QueryRow(ctx, "SELECT rolcanlogin AND NOT rolsuper AND NOT rolbypassrls FROM pg_roles WHERE rolname = $1", logins[name].Username()).Scan(&held)
+		if err != nil || !held {
+			t.Errorf("%s logs in as %s: got %t, %v, want a login that is held by row-level security", name, logins[name].Username(), held, err)
+		}
 	}
 }
 

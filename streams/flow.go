@@ -36,7 +36,10 @@ const (
 	FeedApplyType = "offerlog.command.feed.apply.v1"
 )
 
-// Event types that offerlog writes.
+// Event types that offerlog writes. Each is about one offer: the record's key and the attribute partitionkey are the offer's
+// key, tenant/account/record with each part percent-encoded, and the attribute subject is the last of these parts. It stays
+// encoded, since a supplier's name of a record may hold what no attribute may, such as a tab. The names as they are stand in
+// the data.
 const (
 	ObservationRecorded = "offerlog.observation.recorded.v1"
 	ObservationSighted  = "offerlog.observation.sighted.v1"

@@ -16,7 +16,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Short: "Hold what is stored against the invariants; changes nothing",
 		Long: "Reads the database in one snapshot, the topics and the archive, maps every payload again, and prints for each invariant\n" +
 			"what was looked at and a line for each violation. Without --archive the evidence is not checked, and the lines say so.\n" +
-			"It may run while everything works.",
+			"It may run while everything works; what is published is pruned only when no audit runs, so a long one lets the outbox grow.",
 		Example: "  offerlog audit\n  offerlog audit --json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.audit(cmd.Context()) },

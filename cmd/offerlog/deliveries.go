@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
@@ -29,7 +30,8 @@ func (a *app) deliveriesCommand() *cobra.Command {
 		Short: "Print what became of each event, the newest first; with a key, all attempts of that delivery",
 		Long: "Prints one line for each event of the input topics. KEY is a replay key as printed here (tenant/connector/account/\n" +
 			"source/id, each percent-encoded) or a delivery's id; its attempts come the oldest first: refusals, the accepted one, repeats.\n" +
-			"What no feed expects is kept under the tenant " + offer.SystemTenant + ".",
+			"What no feed expects is kept under the tenant " + offer.SystemTenant + ". A list goes back " + decimal(receipt.Reach) + " offsets in each partition;\n" +
+			"a key finds its delivery however old it is.",
 		Example: "  offerlog deliveries --outcome quarantined --limit 20\n  offerlog deliveries demo/acme-eu/ACC-1/%2Facme-eu%2Fexport/EXP-8821%2F2\n" +
 			"  offerlog deliveries --tenant _system --json",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -49,15 +51,23 @@ func (a *app) deliveriesCommand() *cobra.Command {
 			if len(args) == 1 {
 				return a.showDelivery(cmd, args[0])
 			}
-			var list []receipt.Document
+			var (
+				list  []receipt.Document
+				lanes []lane.Lane
+			)
 			err := a.asTenant(cmd.Context(), postgres.Audit, func(tx pgx.Tx) (err error) {
-				list, err = receipt.List(cmd.Context(), tx, f)
+				if list, err = receipt.List(cmd.Context(), tx, f); err == nil {
+					lanes, err = lane.List(cmd.Context(), tx, lane.Input, "")
+				}
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			a.atMost(len(list), f.Limit)
+			if len(list) < f.Limit && slices.ContainsFunc(lanes, beyondReach) {
+				fmt.Fprintf(a.stderr, "note: only the last %d offsets of each partition were looked at; an older delivery is found by its key\n", receipt.Reach)
+			}
 			return a.showAttempts(list)
 		},
 	}
@@ -66,6 +76,9 @@ func (a *app) deliveriesCommand() *cobra.Command {
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most so many")
 	return cmd
 }
+
+// beyondReach tells whether a lane is longer than a list of deliveries goes back.
+func beyondReach(l lane.Lane) bool { return l.Next-l.Start > receipt.Reach }
 
 // showDelivery prints all attempts of a delivery, for people with what each of them left behind.
 func (a *app) showDelivery(cmd *cobra.Command, key string) error {

@@ -242,10 +242,6 @@ func prepareDatabase(ctx context.Context, superuser string) (string, error) {
 		return "", err
 	}
 	password := rand.Text()
-	var roles []string
-	for _, r := range postgres.Roles() {
-		roles = append(roles, string(r))
-	}
 	if err := execute(ctx, u.String(), func(conn *pgx.Conn) error {
 		var there bool
 		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", devLogin).Scan(&there)
@@ -253,10 +249,13 @@ func prepareDatabase(ctx context.Context, superuser string) (string, error) {
 			_, err = conn.Exec(ctx, "CREATE ROLE "+devLogin+" LOGIN NOSUPERUSER NOBYPASSRLS")
 		}
 		if err == nil {
-			_, err = conn.Exec(ctx, "ALTER ROLE "+devLogin+" PASSWORD '"+password+"'; GRANT "+strings.Join(roles, ", ")+" TO "+devLogin)
+			_, err = conn.Exec(ctx, "ALTER ROLE "+devLogin+" PASSWORD '"+password+"'")
 		}
 		return err
 	}); err != nil {
+		return "", err
+	}
+	if err := grantRoles(ctx, u.String(), devLogin); err != nil {
 		return "", err
 	}
 	u.User = url.UserPassword(devLogin, password)

@@ -17,7 +17,7 @@ func (a *app) observationsCommand() *cobra.Command {
 		Use:   "observations",
 		Short: "Print what sources have claimed, the newest of each offer first",
 		Long: "Prints the history of offers: every observation, also those that never won or were overtaken. --delivery shows those\n" +
-			"that a delivery was the first to state.",
+			"that a delivery was the first to state, and those that it restated.",
 		Example: "  offerlog observations --record AX-440-R2\n  offerlog observations --delivery demo/acme-eu/ACC-1/%2Facme-eu%2Fexport/EXP-8822 --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

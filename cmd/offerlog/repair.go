@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/offerlog/offerlog/pkg/kafka"
-	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/relay"
 )
 
 // repairLog makes up for what the in-process Kafka may lose of the relay's last transactions when dev is killed: it ends a
@@ -28,7 +23,7 @@ import (
 // It runs while no relay does. Killed itself, it is done again at the next start.
 func repairLog(ctx context.Context, in *installation, log *slog.Logger) error {
 	cluster := in.app.settings.Cluster()
-	logged, err := relayCursors(ctx, cluster, in.kafka)
+	logged, err := relay.Cursors(ctx, cluster, in.kafka)
 	if err != nil {
 		return fmt.Errorf("repair the log: %w", err)
 	}
@@ -50,61 +45,10 @@ func repairLog(ctx context.Context, in *installation, log *slog.Logger) error {
 		if logged[lane] <= copies[lane] {
 			continue
 		}
-		value, err := json.Marshal(relayCursor{lane, copies[lane]})
-		if err != nil {
-			return fmt.Errorf("repair the log: %w", err)
-		}
-		rec := &kgo.Record{Topic: cluster.Topic(streams.RelayCursor), Key: []byte(strconv.Itoa(lane)), Value: value}
-		if err := in.kafka.ProduceSync(ctx, rec).FirstErr(); err != nil {
+		if err := in.kafka.ProduceSync(ctx, relay.CursorRecord(cluster, lane, copies[lane])).FirstErr(); err != nil {
 			return fmt.Errorf("repair the log: set back the cursor of lane %d: %w", lane, err)
 		}
 		log.Info("publish again what the kill left in doubt", "lane", lane, "from", copies[lane]+1, "to", logged[lane])
 	}
 	return nil
-}
-
-// A relayCursor is a record of the topic offerlog-relay-cursor, as the relay writes it.
-type relayCursor struct {
-	Lane      int   `json:"lane"`
-	Published int64 `json:"published"`
-}
-
-// relayCursors reads the committed cursor of every lane.
-func relayCursors(ctx context.Context, cluster kafka.Cluster, cl *kgo.Client) (map[int]int64, error) {
-	topic := cluster.Topic(streams.RelayCursor)
-	t, err := kafka.Describe(ctx, cl, topic, true)
-	if err != nil {
-		return nil, err
-	}
-	cursors := map[int]int64{}
-	if t.Starts[0] >= t.Ends[0] {
-		return cursors, nil
-	}
-	reader, err := cluster.NewClient(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(t.Starts[0])}}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxWait(250*time.Millisecond),
-		kgo.KeepControlRecords()) // the end is mostly a marker
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	for next := t.Starts[0]; next < t.Ends[0]; {
-		fetched := reader.PollFetches(ctx)
-		if err := fetched.Err(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", topic, err)
-		}
-		for r := range fetched.RecordsAll() {
-			next = r.Offset + 1
-			if r.Attrs.IsControl() {
-				continue
-			}
-			var c relayCursor
-			if err := json.Unmarshal(r.Value, &c); err != nil {
-				return nil, fmt.Errorf("read %s: offset %d: %w", topic, r.Offset, err)
-			}
-			cursors[c.Lane] = c.Published
-		}
-	}
-	return cursors, nil
 }

@@ -75,7 +75,8 @@ type stage interface {
 	Run(ctx context.Context) error
 }
 
-// open checks everything that roles need before anything runs, and changes nothing.
+// open checks everything that roles need before anything runs. All that it may leave behind is the archive's folder, which is
+// made where there is none.
 func (a *app) open(ctx context.Context, roles []string) (_ *installation, err error) {
 	in := &installation{app: a}
 	defer func() {
@@ -98,7 +99,7 @@ func (a *app) open(ctx context.Context, roles []string) (_ *installation, err er
 	if err = checkRoles(ctx, in.pool, needed); err != nil {
 		return nil, err
 	}
-	if err = checkTopics(ctx, in.kafka, a.settings.Cluster(), in.pool); err != nil {
+	if err = checkTopics(ctx, in.kafka, a.settings.Cluster(), in.pool, a.log()); err != nil {
 		return nil, err
 	}
 	if slices.Contains(roles, roleServe) {

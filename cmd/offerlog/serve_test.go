@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/relay"
 	"github.com/offerlog/offerlog/streams/rig"
 )
 
@@ -82,6 +82,10 @@ func (b *bench) produce(t *testing.T, topic string, partition int32, values ...s
 const lanes = `INSERT INTO lane (id, kind, topic, topic_id, partition, start, next, sequence)
 	VALUES (1, 'input', 'deliveries', gen_random_uuid(), 0, 0, 0, 5), (2, 'input', 'deliveries', gen_random_uuid(), 1, 0, 1, 0)`
 
+// haltedProjector is a lane of the projector that is halted.
+const haltedProjector = `INSERT INTO lane (id, kind, topic, topic_id, partition, start, next, halt_reason, halt_from, halt_to, halted_at)
+	VALUES (9, 'projector', 'observations', gen_random_uuid(), 0, 0, 1, 'invariant_broken', 1, 2, now())`
+
 func TestReadyzNamesWhatIsNotReady(t *testing.T) {
 	b := newBench(t)
 	s := &server{kafka: b.kafka, pool: b.pool, archive: t.TempDir(), metrics: (&collector{}).registry()}
@@ -111,8 +115,10 @@ func TestReadyzNamesWhatIsNotReady(t *testing.T) {
 	b.sql(t, lanes)
 	b.sql(t, "UPDATE lane SET halt_reason = 'log_gap', halt_from = 0, halt_to = 9, halted_at = now() WHERE id = 2")
 	check("a halted lane", http.StatusServiceUnavailable, "deliveries/1")
+	b.sql(t, haltedProjector)
+	check("and one of the projector", http.StatusServiceUnavailable, "deliveries/1", "observations/0")
 	s.archive += "/gone"
-	check("and no archive", http.StatusServiceUnavailable, "deliveries/1", "archive")
+	check("and no archive", http.StatusServiceUnavailable, "deliveries/1", "observations/0", "archive")
 	b.stopKafka()
 	b.pool.Close()
 	check("nothing is well", http.StatusServiceUnavailable, "kafka", "postgres", "archive")
@@ -132,6 +138,7 @@ func TestMetricsShowLagQuarantineAndHalts(t *testing.T) {
 	b.produce(t, streams.Deliveries, 1, "done", "c")
 	b.sql(t, "INSERT INTO projection (generation, partition, topic_id, lane, next) VALUES (1, 0, gen_random_uuid(), 9, 1)")
 	b.produce(t, streams.Observations, 0, "done", "d", "e")
+	b.sql(t, haltedProjector)
 
 	c := &collector{kafka: b.kafka, cluster: b.cluster, pool: b.pool, log: slog.New(slog.DiscardHandler)}
 	rec := httptest.NewRecorder()
@@ -143,6 +150,7 @@ func TestMetricsShowLagQuarantineAndHalts(t *testing.T) {
 		}
 	}
 	want := []string{
+		`offerlog_partition_halted{reason="invariant_broken"} 1`,
 		`offerlog_partition_halted{reason="log_gap"} 1`,
 		`offerlog_quarantine_open{reason="unknown_feed"} 2`,
 		`offerlog_stage_lag_records{stage="ingest"} 3`,
@@ -157,6 +165,27 @@ func TestMetricsShowLagQuarantineAndHalts(t *testing.T) {
 		if age := int(c.last.lags[stage].age.Seconds()); age < bounds[0] || age > bounds[1] {
 			t.Errorf("lag of %s: got %d s, want %v", stage, age, bounds)
 		}
+	}
+}
+
+func TestStatusShowsWhyThePartitionsOfEachStageAreHalted(t *testing.T) {
+	b := newBench(t)
+	b.sql(t, lanes)
+	b.sql(t, "UPDATE lane SET halt_reason = 'log_gap', halt_from = 0, halt_to = 9, halted_at = now() WHERE id = 2")
+	b.sql(t, haltedProjector)
+	b.sql(t, "INSERT INTO projection (generation, partition, topic_id, lane, next) VALUES (1, 0, gen_random_uuid(), 9, 1)")
+	in := &installation{app: &app{settings: Settings{Kafka: b.cluster.Brokers}}, kafka: b.kafka, pool: b.pool}
+	list, err := in.positions(t.Context(), []string{streams.Deliveries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range list {
+		got = append(got, fmt.Sprintf("%s %s/%d %s", s.Stage, s.Topic, s.Partition, s.Halt))
+	}
+	want := []string{"ingest deliveries/0 ", "ingest deliveries/1 log_gap 0 to 9", "project observations/0 invariant_broken 1 to 2", "project observations/1 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -192,13 +221,11 @@ func TestServeEndsWithItsContext(t *testing.T) {
 func TestRepairLogSetsBackTheCursorsThatAreInDoubt(t *testing.T) {
 	b := newBench(t)
 	b.sql(t, "INSERT INTO relay_cursor (lane, published) VALUES (1, 2), (2, 4)")
-	for _, c := range []relayCursor{{1, 2}, {2, 4}, {3, 1}, {1, 7}} {
-		value, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec := &kgo.Record{Topic: streams.RelayCursor, Key: []byte(strconv.Itoa(c.Lane)), Value: value}
-		if err := b.kafka.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+	for _, c := range []struct {
+		lane      int
+		published int64
+	}{{1, 2}, {2, 4}, {3, 1}, {1, 7}} {
+		if err := b.kafka.ProduceSync(t.Context(), relay.CursorRecord(b.cluster, c.lane, c.published)).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +234,7 @@ func TestRepairLogSetsBackTheCursorsThatAreInDoubt(t *testing.T) {
 		if err := repairLog(t.Context(), in, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := relayCursors(t.Context(), b.cluster, b.kafka)
+		got, err := relay.Cursors(t.Context(), b.cluster, b.kafka)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -88,7 +89,8 @@ func checkRoles(ctx context.Context, pool *pgxpool.Pool, roles []postgres.Role) 
 	if len(missing) > 0 {
 		login := pool.Config().ConnConfig.User
 		return &exitError{exitNotAllowed, "role_missing",
-			"run as an administrator of the database: GRANT " + strings.Join(missing, ", ") + " TO " + pgx.Identifier{login}.Sanitize(),
+			"run as an administrator of the database: GRANT " + strings.Join(missing, ", ") + " TO " + pgx.Identifier{login}.Sanitize() +
+				"; for all roles: offerlog migrate up --grant-to " + login,
 			fmt.Errorf("login %s is no member of %s", login, strings.Join(missing, ", "))}
 	}
 	return nil
@@ -111,8 +113,14 @@ func inputTopics(ctx context.Context, pool *pgxpool.Pool) (topics []string, err 
 	return slices.Compact(topics), nil
 }
 
-// checkTopics makes sure that every topic is there, and that none has fewer partitions than lanes are known of it.
-func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, pool *pgxpool.Pool) error {
+// ofFeeds reports a topic among inputs that is there only because feeds name it.
+func ofFeeds(inputs []string, topic string) bool {
+	return topic != streams.Deliveries && slices.Contains(inputs, topic)
+}
+
+// checkTopics makes sure that the topics are there, and that none has fewer partitions than lanes are known of it. One that
+// only feeds name may come later, as it may where a feed is applied.
+func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, pool *pgxpool.Pool, log *slog.Logger) error {
 	inputs, err := inputTopics(ctx, pool)
 	if err != nil {
 		return err
@@ -131,6 +139,10 @@ func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, poo
 	}
 	for _, spec := range cluster.Specs(streams.OwnTopics(1), inputs, 1) {
 		t, err := kafka.Describe(ctx, cl, spec.Name, false)
+		if errors.Is(err, kafka.ErrNoTopic) && ofFeeds(inputs, cluster.Name(spec.Name)) {
+			log.Warn("a feed's topic is not there yet: run offerlog topics apply", "topic", spec.Name)
+			continue
+		}
 		if err != nil {
 			return err
 		}

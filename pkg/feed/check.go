@@ -57,9 +57,16 @@ func decode(root any) (Spec, problemList) {
 		problems = problemList{{Message: err.Error()}}
 	}
 	var found problemList
-	for _, s := range []struct{ setting, text string }{{"connector", spec.Connector}, {"account", spec.Account}} {
-		if len(s.text) > maxTextBytes {
-			found = append(found, Problem{Setting: s.setting, Message: fmt.Sprintf("has %d bytes; want at most %d", len(s.text), maxTextBytes)})
+	for _, s := range []struct {
+		setting, text string
+		most          int
+	}{
+		{"connector", spec.Connector, maxNameBytes},
+		{"account", spec.Account, maxNameBytes},
+		{"accepts.source", spec.Accepts.Source, maxSourceBytes},
+	} {
+		if len(s.text) > s.most {
+			found = append(found, Problem{Setting: s.setting, Message: fmt.Sprintf("has %d bytes; want at most %d", len(s.text), s.most)})
 		}
 	}
 	var unreadable *mapping.SpecError
@@ -78,8 +85,12 @@ func decode(root any) (Spec, problemList) {
 	return spec, nil
 }
 
-// maxTextBytes bounds names of the outside, which stand in keys.
-const maxTextBytes = 128
+// Bounds of texts of the outside, which stand in keys. The schema bounds them too, but counts characters; tenant, feed and
+// topics are ASCII by its patterns.
+const (
+	maxNameBytes   = 128
+	maxSourceBytes = 1024 // as of any event
+)
 
 // plainNumber is the one spelling of numbers in feeds. No setting has a fraction, and a reader of others would have to
 // expand exponents.

@@ -11,13 +11,8 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
-// Columns of an observation in the order that Row.Into takes them, of a table named o.
-const Columns = `o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
-       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
-       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
-       o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted`
-
-// A Row receives the columns of an observation, in the order of Columns.
+// A Row receives the columns of an observation, in the order in which every statement that reads one has them: the same text
+// as in list.sql.
 type Row struct {
 	o                                      Observation
 	offer, id, delivery                    uuid.UUID

@@ -32,6 +32,15 @@ var laneSQL string
 //go:embed list.sql
 var listSQL string
 
+//go:embed list_offers.sql
+var listOffersSQL string
+
+//go:embed list_delivery.sql
+var listDeliverySQL string
+
+//go:embed accounts.sql
+var accountsSQL string
+
 // Querier is what the readers here need: a pool, a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -197,30 +206,63 @@ func ReadLane(ctx context.Context, q Querier, lane int, after, upTo int64) ([]Ev
 type Filter struct {
 	Account  string
 	Record   string
-	Delivery *offer.DeliveryID
+	Delivery *offer.DeliveryID // those that it claimed: was the first to state, or restated
 	Limit    int
 }
 
-// List returns observations of the transaction's tenant, the newest of each offer first.
-func List(ctx context.Context, q Querier, f Filter) ([]Observation, error) {
-	var delivery *uuid.UUID
-	if f.Delivery != nil {
-		id := uuid.UUID(*f.Delivery)
-		delivery = &id
+// List returns observations of the transaction's tenant by account and record, the newest of each offer first. A record or
+// a delivery is found by key. Where there are more than the limit, the offers that are left out follow no order.
+func List(ctx context.Context, q Querier, f Filter) (list []Observation, err error) {
+	switch {
+	case f.Delivery != nil:
+		list, err = collect(ctx, q, listDeliverySQL, uuid.UUID(*f.Delivery), f.Account, f.Record, f.Limit)
+	case f.Record != "":
+		var offers [][16]byte
+		if offers, err = offersOf(ctx, q, f.Account, f.Record); err == nil {
+			list, err = collect(ctx, q, listOffersSQL, offers, f.Limit)
+		}
+	default:
+		list, err = collect(ctx, q, listSQL, f.Account, f.Limit)
 	}
-	rows, err := q.Query(ctx, listSQL, f.Account, f.Record, delivery, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list observations: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Observation, error) {
+	return list, nil
+}
+
+// offersOf returns the ids of the offers of the transaction's tenant that a record can be of: that of the account, or one for
+// each account that the tenant has feeds of.
+func offersOf(ctx context.Context, q Querier, account, record string) (offers [][16]byte, err error) {
+	rows, err := q.Query(ctx, accountsSQL)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		tenant   string
+		accounts []string
+	)
+	if _, err = pgx.ForEachRow(rows, []any{&tenant, &accounts}, func() error { return nil }); err != nil {
+		return nil, err
+	}
+	if account != "" {
+		accounts = []string{account}
+	}
+	for _, a := range accounts {
+		offers = append(offers, [16]byte(offer.Key{Tenant: tenant, Account: a, Record: record}.ID()))
+	}
+	return offers, nil
+}
+
+func collect(ctx context.Context, q Querier, sql string, args ...any) ([]Observation, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Observation, error) {
 		var r Row
 		if err := row.Scan(r.Into()...); err != nil {
 			return Observation{}, err
 		}
 		return r.Observation()
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list observations: %w", err)
-	}
-	return list, nil
 }

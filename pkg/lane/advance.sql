@@ -1,6 +1,6 @@
 WITH moved AS (
     UPDATE lane AS l
-       SET next = s.upto, sequence = s.seq, clock = s.at
+       SET next = s.upto, sequence = s.seq, clock = s.at, starts = 0, tries = 0
       FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS s (id, expected, upto, seq, at),
            lane AS before
      WHERE (l.id, l.next) = (s.id, s.expected)

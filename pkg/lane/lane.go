@@ -33,6 +33,15 @@ var advanceSQL string
 //go:embed halt.sql
 var haltSQL string
 
+//go:embed start.sql
+var startSQL string
+
+//go:embed try.sql
+var trySQL string
+
+//go:embed forgive.sql
+var forgiveSQL string
+
 // ErrFenced reports a lane that does not stand where its worker believes it does: somebody else has moved it. The worker
 // drops what it holds of the partition and reads the checkpoint again.
 var ErrFenced = errors.New("fenced: the lane was moved by another worker")
@@ -223,19 +232,51 @@ func Stop(ctx context.Context, tx pgx.Tx, id int, reason string, from, to int64)
 	return nil
 }
 
-// Checkpoints returns the next offsets of lanes, after every transaction that holds one of them has ended.
-func Checkpoints(ctx context.Context, tx pgx.Tx, ids []int) (map[int]int64, error) {
-	rows, err := tx.Query(ctx, "SELECT l.id, l.next FROM lane AS l WHERE l.id = ANY ($1) ORDER BY l.id FOR UPDATE", ids)
+// A Checkpoint is where a lane stands.
+type Checkpoint struct {
+	Next   int64
+	Halted bool
+}
+
+// Checkpoints returns where lanes stand, after every transaction that holds one of them has ended.
+func Checkpoints(ctx context.Context, tx pgx.Tx, ids []int) (map[int]Checkpoint, error) {
+	rows, err := tx.Query(ctx, "SELECT l.id, l.next, l.halt_reason IS NOT NULL FROM lane AS l WHERE l.id = ANY ($1) ORDER BY l.id FOR UPDATE", ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d checkpoints: %w", len(ids), err)
 	}
-	next := make(map[int]int64, len(ids))
+	stand := make(map[int]Checkpoint, len(ids))
 	var (
 		id int
-		at int64
+		c  Checkpoint
 	)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error { next[id] = at; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &c.Next, &c.Halted}, func() error { stand[id] = c; return nil }); err != nil {
 		return nil, fmt.Errorf("read %d checkpoints: %w", len(ids), err)
 	}
-	return next, nil
+	return stand, nil
+}
+
+// Start counts that a worker takes lanes over, and returns how often that has happened to the unluckiest of them since its
+// last commit. A lane that was taken over again and again without a commit may hold a record that its workers die of.
+func Start(ctx context.Context, tx pgx.Tx, ids []int) (starts int, err error) {
+	if err := tx.QueryRow(ctx, startSQL, ids).Scan(&starts); err != nil {
+		return 0, fmt.Errorf("count the start of %d lanes: %w", len(ids), err)
+	}
+	return starts, nil
+}
+
+// Try counts that the next record of a lane is tried alone, and returns how often that has happened. It is committed before
+// the try, so that a try that the process does not survive is counted too.
+func Try(ctx context.Context, tx pgx.Tx, id int) (tries int, err error) {
+	if err := tx.QueryRow(ctx, trySQL, id).Scan(&tries); err != nil {
+		return 0, fmt.Errorf("count a try of lane %d: %w", id, err)
+	}
+	return tries, nil
+}
+
+// Forgive forgets the starts and tries of lanes: what went wrong was no record's fault.
+func Forgive(ctx context.Context, tx pgx.Tx, ids []int) error {
+	if _, err := tx.Exec(ctx, forgiveSQL, ids); err != nil {
+		return fmt.Errorf("forgive %d lanes: %w", len(ids), err)
+	}
+	return nil
 }

@@ -241,6 +241,9 @@ func observationOf(r *offer.Row) map[string]any {
 	if err := json.Unmarshal(b, &o); err != nil {
 		panic(err)
 	}
+	if !r.Content.Deleted {
+		delete(o, "deleted") // which the cases leave out where it is false
+	}
 	o["source_record"] = r.Record
 	o["observed_at"] = r.ObservedAt.Text
 	if r.HasVersion {

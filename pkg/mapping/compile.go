@@ -44,11 +44,22 @@ var (
 )
 
 // Compile checks a Spec and makes it ready to read payloads. Its error is a *SpecError with everything that is wrong.
+//
+// It bears any Spec, since feeds come as commands of tenants: the work and the stack that the jq compiler needs are bounded
+// by the length and the nesting of the expressions.
 func Compile(s Spec) (*Program, error) {
 	digest := s.Digest()
 	s = s.withDefaults()
 	c := compiler{p: &Program{spec: s, digest: digest}, problems: s.settings(), reads: map[string]bool{}}
 	p := c.p
+	if n := s.sourceBytes(); n > maxSourceBytes {
+		field := "fields"
+		if s.Program != "" {
+			field = "program"
+		}
+		c.bad(field, "the jq expressions have %d bytes together; want at most %d", n, maxSourceBytes)
+		return nil, &SpecError{c.problems}
+	}
 	if s.Format.Rows != "" {
 		if q := c.parse("format.rows", s.Format.Rows); q != nil {
 			if c.p.all || len(c.reads) > 0 {
@@ -144,6 +155,9 @@ func (c *compiler) parse(path, source string) *gojq.Query {
 	}
 	v := vetting{path: path, source: source, count: map[string]int{}, reads: c.reads}
 	v.query(q)
+	if v.tooDeep {
+		v.problems = append(v.problems, Problem{Field: path, Message: fmt.Sprintf("is nested, or joined by operators, more than %d deep; name parts of it with def, or use a list", maxNesting)})
+	}
 	c.p.all = c.p.all || v.all
 	if len(v.problems) > 0 {
 		c.problems = append(c.problems, v.problems...)

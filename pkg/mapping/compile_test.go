@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -298,5 +299,75 @@ func TestSpecDigest(t *testing.T) {
 			t.Errorf("%s has the digest of %s", name, other)
 		}
 		seen[s.Digest()] = name
+	}
+}
+
+// Each shape has as many bytes as a spec may have, or nearly. A stack that overflows would end the process, and not this test alone.
+func TestCompileBearsWhateverShapeAnExpressionHas(t *testing.T) {
+	fill := func(open, middle, end string) string {
+		n := (maxSourceBytes - len(middle)) / (len(open) + len(end))
+		return strings.Repeat(open, n) + middle + strings.Repeat(end, n)
+	}
+	for name, tc := range map[string]struct {
+		program string
+		problem string // "": it compiles
+	}{
+		"lists in lists":         {fill("[", ".", "]"), "is nested"},
+		"parentheses":            {fill("(", ".", ")"), "is nested"},
+		"objects in objects":     {fill("{a:", ".", "}"), "is nested"},
+		"texts in texts":         {fill(`"\(`, ".", `)"`), "is nested"},
+		"patterns in patterns":   {". as " + strings.Repeat("[", 30_000) + "$x" + strings.Repeat("]", 30_000) + "|.", "is nested"},
+		"calls in calls":         {fill("first(", ".", ")"), "is nested"},
+		"functions in functions": {fill("def f:", ".", ";."), "is nested"},
+		"conditions in ifs":      {fill("if . then . else ", ".", " end"), "is nested"},
+		"an if in its condition": {fill("if ", ".", " then . end"), "is nested"},
+		"reduce":                 {fill("reduce . as $x (.;", ".", ")"), "is nested"},
+		"foreach":                {fill("foreach ", ".", " as $x (.;.;.)"), "is nested"},
+		"labels":                 {fill("label $x|", ".", ""), "is nested"},
+		"variables":              {fill(". as $x|", ".", ""), "is nested"},
+		"alternative patterns":   {fill(". as [$x]?//$x|", ".", ""), "is nested"},
+		"updates":                {fill(".|=(", ".", ")"), "is nested"},
+		"try":                    {fill("try ", ".", ""), "is nested"},
+		"minus":                  {fill("-", ".", ""), "is nested"},
+		"sums":                   {fill(".+", ".", ""), "is nested"},
+		"sums in parentheses":    {fill(".+(", ".", ")"), "is nested"},
+		"alternatives":           {fill(".//", ".", ""), "is nested"},
+		"not after not":          {fill("not|", ".", ""), "is nested"},
+		"indices":                {fill("", ".", "[.]"), "is nested"},
+		"question marks":         {fill("", ".", "?"), "is nested"},
+		"parameters":             {"def f(" + strings.Repeat("$a;", 20_000) + "$a): .; .", "is nested"},
+		"faults":                 {"{" + strings.Repeat("a:now,", 10_000) + "a:1}", "now: depends on when"},
+		"members of a list":      {"[" + strings.Repeat("1,", 30_000) + "1]", ""},
+		"members of an object":   {"{" + strings.Repeat("a:1,", 15_000) + "a:1}", ""},
+		"branches":               {"if . then . " + strings.Repeat("elif . then . ", 4_000) + "end", ""},
+		"patterns to choose":     {". as " + strings.Repeat("[$x]?//", 9_000) + "[$x]|.", ""},
+		"functions":              {fill("def f:.;", ".", ""), ""},
+		"a byte too many":        {strings.Repeat(" ", maxSourceBytes) + ".", "the jq expressions have 65537 bytes together; want at most 65536"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, err := Compile(Spec{Order: OrderObservedAt, Program: tc.program})
+			if took := time.Since(began); took > 5*time.Second { // milliseconds, on a machine that does nothing else
+				t.Errorf("took %v", took)
+			}
+			switch {
+			case tc.problem == "" && err != nil:
+				t.Error(err)
+			case tc.problem != "" && (err == nil || !strings.Contains(err.Error(), tc.problem)):
+				t.Errorf("got %.200v, want that it %s", err, tc.problem)
+			}
+		})
+	}
+}
+
+func TestCompileBoundsAllExpressionsTogether(t *testing.T) {
+	s := program("price", strings.Repeat(" ", maxSourceBytes/2)+".")
+	if _, err := Compile(s); err != nil {
+		t.Fatal(err)
+	}
+	s.Fields["item"].(map[string]any)["revision"] = strings.Repeat(" ", maxSourceBytes/4) + "."
+	s.Format.Rows = strings.Repeat(" ", maxSourceBytes/4) + "."
+	if _, err := Compile(s); err == nil || !strings.Contains(err.Error(), "fields: the jq expressions have") {
+		t.Errorf("got %v, want that they are too long", err)
 	}
 }

@@ -144,7 +144,8 @@ func (n *normaliser) listed(v any) any {
 	return out
 }
 
-// text reads an identity text: outer white space removed, NFC; a number keeps its literal. "" is absent.
+// text reads an identity text: outer white space removed, NFC, at most maxTextBytes; a number keeps its literal. "" is
+// absent. With that bound and that of the price breaks an observation is far below the largest record that Kafka takes.
 func (n *normaliser) text(v any, path string) string {
 	var s string
 	switch v := v.(type) {
@@ -167,8 +168,8 @@ func (n *normaliser) text(v any, path string) string {
 	switch {
 	case n.p.nullTokens[s]:
 		return ""
-	case len(s) > maxFieldBytes:
-		n.fail(offer.ReasonSchemaInvalid, "row_malformed", path, "%d bytes; a field has at most %d", len(s), maxFieldBytes)
+	case len(s) > maxTextBytes:
+		n.tooLong(len(s), path)
 		return ""
 	case plainASCII(s):
 		return s
@@ -182,7 +183,15 @@ func (n *normaliser) text(v any, path string) string {
 			return ""
 		}
 	}
-	return norm.NFC.String(s)
+	if s = norm.NFC.String(s); len(s) > maxTextBytes { // some characters have a longer form only
+		n.tooLong(len(s), path)
+		return ""
+	}
+	return s
+}
+
+func (n *normaliser) tooLong(bytes int, path string) {
+	n.fail(offer.ReasonSchemaInvalid, "row_malformed", path, "%d bytes; a text has at most %d", bytes, maxTextBytes)
 }
 
 func plainASCII(s string) bool {
@@ -278,6 +287,10 @@ func (n *normaliser) breaks(v any, minor int) []offer.PriceBreak {
 		n.fail(offer.ReasonSchemaInvalid, detail, path, "is %s; want a list of {min_qty, price}", gojq.TypeOf(v))
 		return nil
 	}
+	if len(list) > maxPriceBreaks {
+		n.fail(offer.ReasonSchemaInvalid, detail, path, "%d prices; a row has at most %d", len(list), maxPriceBreaks)
+		return nil
+	}
 	var breaks []offer.PriceBreak
 	for i, e := range list {
 		at := path + "[" + strconv.Itoa(i) + "]"
@@ -346,6 +359,9 @@ func (n *normaliser) time(v any, eventTime offer.Time) offer.Time {
 	if text == "" {
 		if eventTime.IsZero() {
 			n.fail(offer.ReasonSchemaInvalid, "observed_at_missing", path, "neither the row nor the event says when the claim held")
+		}
+		if len(eventTime.Text) > maxTextBytes { // by the digits of its fraction
+			n.tooLong(len(eventTime.Text), path)
 		}
 		return eventTime
 	}

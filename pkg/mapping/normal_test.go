@@ -138,7 +138,12 @@ func TestRowFaults(t *testing.T) {
 		"a version that has no next one":    {withVersion, head + `"source_version":9223372036854775807}`, offer.ReasonVersionOutOfRange, "", "source_version"},
 		"a version beyond 64 bits":          {withVersion, head + `"source_version":"18446744073709551616"}`, offer.ReasonVersionOutOfRange, "", "source_version"},
 		"a version with a huge exponent":    {withVersion, head + `"source_version":1e1000000000}`, offer.ReasonVersionOutOfRange, "", "source_version"},
-		"a field longer than any":           {plain, `{"source_record":"` + strings.Repeat("a", maxFieldBytes+1) + `","item":{"mpn":"M-1"}}`, offer.ReasonSchemaInvalid, "row_malformed", "source_record"},
+		"a field longer than any":           {plain, `{"source_record":"` + strings.Repeat("a", maxTextBytes+1) + `","item":{"mpn":"M-1"}}`, offer.ReasonSchemaInvalid, "row_malformed", "source_record"},
+		"a number longer than any field":    {plain, `{"source_record":1` + strings.Repeat("0", maxTextBytes) + `,"item":{"mpn":"M-1"}}`, offer.ReasonSchemaInvalid, "row_malformed", "source_record"},
+		"a part longer than any":            {plain, `{"source_record":"A-1","item":{"mpn":"M-1","condition":"` + strings.Repeat("é", maxTextBytes/2+1) + `"}}`, offer.ReasonSchemaInvalid, "row_malformed", "item.condition"},
+		"a text that its form makes longer": {plain, `{"source_record":"` + strings.Repeat("\u0958", maxTextBytes/6+1) + `","item":{"mpn":"M-1"}}`, offer.ReasonSchemaInvalid, "row_malformed", "source_record"},
+		"a unit longer than any":            {plain, head + `"quantity_basis":{"unit":"` + strings.Repeat("u", maxTextBytes+1) + `"}}`, offer.ReasonSchemaInvalid, "row_malformed", "quantity_basis.unit"},
+		"more breaks than any":              {plain, head + `"currency":"EUR","price_breaks":[1` + strings.Repeat(",1", maxPriceBreaks) + `]}`, offer.ReasonSchemaInvalid, "price_breaks_invalid", "price_breaks"},
 		"bytes that are no text":            {program("source_record", `"/w==" | @base64d`), `{"sku":"A-1"}`, offer.ReasonInvalidText, "text_invalid_unicode", "source_record"},
 	} {
 		t.Run(name, func(t *testing.T) {

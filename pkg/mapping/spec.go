@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // zone names mean the same on a machine without zone files
+	"unicode/utf8"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"golang.org/x/text/encoding/htmlindex"
@@ -83,7 +84,10 @@ const (
 	defaultMaxRows  = 2_000_000
 	defaultMaxDepth = 200
 	deepest         = 10_000   // levels of nesting that the JSON reader itself bears
-	maxFieldBytes   = 64 << 10 // of a text in an observation
+	maxFieldBytes   = 64 << 10 // of a number of a payload
+	maxTextBytes    = 1024     // of a text in an observation
+	maxPriceBreaks  = 1000
+	maxSourceBytes  = 64 << 10 // of all expressions of a Spec together
 )
 
 // withDefaults fills in what the zero value stands for.
@@ -207,6 +211,23 @@ func (s *Spec) settings() (problems []Problem) {
 	return problems
 }
 
+// sourceBytes is the length of all expressions together.
+func (s *Spec) sourceBytes() int {
+	n := len(s.Format.Rows) + len(s.Program)
+	for _, v := range s.Fields {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case map[string]any: // item or quantity_basis
+			for _, part := range v {
+				text, _ := part.(string) // Compile refuses what is none
+				n += len(text)
+			}
+		}
+	}
+	return n
+}
+
 // A clock reads times as a TimeFormat says.
 type clock struct {
 	parts []layoutPart
@@ -251,12 +272,13 @@ func newClock(f TimeFormat) (*clock, *Problem) {
 			}
 		}
 		if unit == 0 {
-			literal := string([]rune(rest)[0])
+			_, width := utf8.DecodeRuneInString(rest)
+			literal := rest[:width]
 			if strings.Contains("YMDhms", literal) {
 				return problem("time.layout", "%q stands alone in %q; want YYYY MM DD hh mm ss and marks between them", literal, f.Layout)
 			}
 			c.parts = append(c.parts, layoutPart{literal: literal})
-			rest = rest[len(literal):]
+			rest = rest[width:]
 			continue
 		}
 		if seen[unit] {

@@ -42,6 +42,13 @@ var integers = []string{"length", "utf8bytelength", "index", "rindex"}
 // The exact function for each operator.
 var exactFor = map[string]string{"+": "dadd(x; y)", "-": "dsub(x; y)", "*": "dmul(x; y)", "/": "ddiv(x; y)", "%": "dsub, dmul and dround"}
 
+const (
+	// maxNesting bounds the depth of a syntax tree: this walk and the jq compiler recurse with it.
+	maxNesting = 1000
+	// maxProblems are told of one expression. To find the place of each reads the text again.
+	maxProblems = 20
+)
+
 // vetting walks one expression in the order of its text, so that the n-th thing of a kind can be found in the text again:
 // the syntax tree has no positions.
 type vetting struct {
@@ -51,10 +58,27 @@ type vetting struct {
 	count    map[string]int  // tokens passed so far
 	reads    map[string]bool // attributes of $ce
 	all      bool            // $ce as a whole
+	depth    int             // of the node in hand
+	tooDeep  bool            // something below maxNesting was left out
 }
+
+// enter goes down into a node that nests by so many levels; false where that is too deep.
+func (v *vetting) enter(levels int) bool {
+	if v.depth+levels > maxNesting {
+		v.tooDeep = true
+		return false
+	}
+	v.depth += levels
+	return true
+}
+
+func (v *vetting) leave(levels int) { v.depth -= levels }
 
 // refuse reports the token that was passed last.
 func (v *vetting) refuse(token, format string, args ...any) {
+	if len(v.problems) >= maxProblems {
+		return
+	}
 	p := Problem{Field: v.path, Message: fmt.Sprintf("%s: ", token) + fmt.Sprintf(format, args...)}
 	p.Line, p.Column = position(v.source, tokenOffset(v.source, token, v.count[token]))
 	v.problems = append(v.problems, p)
@@ -66,6 +90,14 @@ func (v *vetting) query(q *gojq.Query) {
 	if q == nil {
 		return
 	}
+	levels := 1
+	if q.Op == gojq.OpComma {
+		levels = 0 // the members of a list stand beside each other, though the tree nests them
+	}
+	if !v.enter(levels) {
+		return
+	}
+	defer v.leave(levels)
 	if q.Meta != nil || len(q.Imports) > 0 {
 		token := "import"
 		if q.Meta != nil {
@@ -81,7 +113,10 @@ func (v *vetting) query(q *gojq.Query) {
 		if _, taken := refused[def.Name]; taken || exact[def.Name] != nil || strings.HasPrefix(def.Name, "_") {
 			v.refuse(def.Name, "the name is taken; choose another one for your function")
 		}
-		v.query(def.Body)
+		if v.enter(len(def.Args)) { // each is a scope of its own
+			v.query(def.Body)
+			v.leave(len(def.Args))
+		}
 	}
 	if q.Term != nil {
 		v.term(q.Term)
@@ -121,7 +156,7 @@ func guarded(q *gojq.Query) *gojq.Query {
 // number says why an arithmetic operator meets numbers that may have a fraction; "" where it need not. Jq has no types:
 // what cannot be decided here is left to the guard.
 func number(q *gojq.Query) string {
-	left, right := shapeOf(q.Left), shapeOf(q.Right)
+	left, right := shapeOf(q.Left, maxNesting), shapeOf(q.Right, maxNesting)
 	if left == shapeInteger && right == shapeInteger {
 		return ""
 	}
@@ -146,17 +181,18 @@ const (
 	shapeObject
 )
 
-// shapeOf is what q is bound to give.
-func shapeOf(q *gojq.Query) shape {
+// shapeOf is what q is bound to give, looking so many levels deep.
+func shapeOf(q *gojq.Query, levels int) shape {
+	levels--
 	switch {
-	case q == nil:
+	case q == nil || levels < 0:
 		return shapeUnknown
 	case q.Term == nil:
 		switch q.Op {
 		case gojq.OpPipe:
-			return shapeOf(q.Right)
+			return shapeOf(q.Right, levels)
 		case gojq.OpAdd, gojq.OpSub, gojq.OpMul:
-			if left := shapeOf(q.Left); left == shapeOf(q.Right) {
+			if left := shapeOf(q.Left, levels); left == shapeOf(q.Right, levels) {
 				return left
 			}
 		}
@@ -168,9 +204,9 @@ func shapeOf(q *gojq.Query) shape {
 	case gojq.TermTypeNumber:
 		return shapeInteger
 	case gojq.TermTypeUnary:
-		return shapeOf(&gojq.Query{Term: t.Unary.Term})
+		return shapeOf(&gojq.Query{Term: t.Unary.Term}, levels)
 	case gojq.TermTypeQuery:
-		return shapeOf(t.Query)
+		return shapeOf(t.Query, levels)
 	case gojq.TermTypeArray:
 		return shapeList
 	case gojq.TermTypeObject:
@@ -178,7 +214,7 @@ func shapeOf(q *gojq.Query) shape {
 	case gojq.TermTypeFunc:
 		switch {
 		case t.Func.Name == guard:
-			return shapeOf(t.Func.Args[0])
+			return shapeOf(t.Func.Args[0], levels)
 		case slices.Contains(integers, t.Func.Name):
 			return shapeInteger
 		}
@@ -187,6 +223,11 @@ func shapeOf(q *gojq.Query) shape {
 }
 
 func (v *vetting) term(t *gojq.Term) {
+	levels := 1 + len(t.SuffixList)
+	if !v.enter(levels) {
+		return
+	}
+	defer v.leave(levels)
 	suffixes := t.SuffixList
 	switch t.Type {
 	case gojq.TermTypeIndex:
@@ -324,9 +365,10 @@ func (v *vetting) patterns(ps []*gojq.Pattern) {
 }
 
 func (v *vetting) pattern(p *gojq.Pattern) {
-	if p == nil {
+	if p == nil || !v.enter(1) {
 		return
 	}
+	defer v.leave(1)
 	v.patterns(p.Array)
 	for _, o := range p.Object {
 		v.string(o.KeyString)

@@ -56,11 +56,9 @@ const (
 	ReasonInvalidText           = "invalid_text"
 	ReasonNumberOutOfRange      = "number_out_of_range"
 	ReasonVersionOutOfRange     = "version_out_of_range"
-	ReasonArtifactTooLarge      = "artifact_too_large"
 	ReasonDecompressionLimit    = "decompression_limit"
 	ReasonMappingError          = "mapping_error"
 	ReasonMappingLimit          = "mapping_limit"
-	ReasonDatarefForbidden      = "dataref_forbidden"
 	ReasonCrashLoop             = "crash_loop"
 )
 
@@ -77,11 +75,11 @@ const (
 
 // Results counts what became of a delivery's rows; they sum to the rows.
 type Results struct {
-	Saved          int `json:"saved,omitempty"`
-	Duplicate      int `json:"duplicate,omitempty"`
-	Old            int `json:"old,omitempty"`
-	AmbiguousOrder int `json:"ambiguous_order,omitempty"`
-	Rejected       int `json:"rejected,omitempty"`
+	Saved          int `json:"saved"`
+	Duplicate      int `json:"duplicate"`
+	Old            int `json:"old"`
+	AmbiguousOrder int `json:"ambiguous_order"`
+	Rejected       int `json:"rejected"`
 }
 
 // FlagAmbiguousOrder marks an offer of which equally ranked claims say different things.

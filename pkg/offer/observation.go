@@ -7,7 +7,9 @@ import (
 	"strconv"
 )
 
-// An Item says what is offered, apart from who offers it. An item compares offers; it never merges them.
+// An Item says what is offered, apart from who offers it and under which record. Two offers are of one item where their
+// Items are equal (==): each part counts as it was claimed, so the same part number on a reel and as cut tape is two items,
+// and what a source leaves out equals nothing that another one gives. An item compares offers; it never merges them.
 type Item struct {
 	MPN          string `json:"mpn,omitempty"`
 	Manufacturer string `json:"manufacturer,omitempty"`
@@ -39,7 +41,7 @@ type Content struct {
 	PriceBreaks  []PriceBreak `json:"price_breaks,omitempty"` // by rising quantity
 	MOQ          Decimal      `json:"moq,omitzero"`
 	LeadTimeDays Decimal      `json:"lead_time_days,omitzero"`
-	Deleted      bool         `json:"deleted,omitempty"`
+	Deleted      bool         `json:"deleted"`
 }
 
 // Digest covers every field, each with its name and length, so that no two contents share a form.

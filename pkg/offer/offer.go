@@ -23,16 +23,6 @@ type Digest [sha256.Size]byte
 // Sum returns the digest of b.
 func Sum(b []byte) Digest { return sha256.Sum256(b) }
 
-// ParseDigest reads the form that String writes.
-func ParseDigest(s string) (d Digest, err error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(d) {
-		return d, fmt.Errorf("parse digest %q: want %d hex digits", s, 2*len(d))
-	}
-	copy(d[:], b)
-	return d, nil
-}
-
 // String is lower-case hex.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 

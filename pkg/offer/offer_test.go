@@ -71,12 +71,33 @@ func TestDigestText(t *testing.T) {
 	if got := d.String(); got != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("got %s", got)
 	}
-	if again, err := ParseDigest(d.String()); err != nil || again != d {
-		t.Errorf("got %s, %v", again, err)
-	}
-	for _, text := range []string{"", "ba", d.String() + "00", strings.Repeat("x", 64)} {
-		if _, err := ParseDigest(text); err == nil {
-			t.Errorf("%q: no error", text)
+}
+
+func TestS_000_35_the_item_tells_apart_what_two_offers_are_of(t *testing.T) {
+	reel := Item{MPN: "AX-440-R2", Manufacturer: "Axon", Packaging: "reel", Condition: "new"}
+	cut := reel
+	cut.Packaging = "cut"
+	here, there := Key{"t1", "ACC-1", "AX-440-R2"}, Key{"t1", "ACC-2", "4711"}
+	for what, c := range map[string]struct {
+		a, b      Item
+		keys      [2]Key
+		sameItem  bool
+		sameOffer bool
+	}{
+		"on a reel and cut from it, two lines of a range": {reel, cut, [2]Key{here, {"t1", "ACC-1", "AX-440-R2-CT"}}, false, false},
+		"one line, cut from the reel today":               {reel, cut, [2]Key{here, here}, false, true},
+		"two suppliers of one thing":                      {reel, reel, [2]Key{here, there}, true, false},
+		"a part that is left out is no wildcard":          {reel, Item{MPN: "AX-440-R2", Manufacturer: "Axon", Packaging: "reel"}, [2]Key{here, there}, false, false},
+	} {
+		if got := c.a == c.b; got != c.sameItem {
+			t.Errorf("%s: got the same item %t, want %t", what, got, c.sameItem)
+		}
+		if got := c.keys[0].ID() == c.keys[1].ID(); got != c.sameOffer {
+			t.Errorf("%s: got the same offer %t, want %t", what, got, c.sameOffer)
+		}
+		a, b := Content{Item: c.a}, Content{Item: c.b}
+		if got := a.Digest() == b.Digest(); got != c.sameItem {
+			t.Errorf("%s: got the same content %t, want %t", what, got, c.sameItem)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Event struct {
 	Lane       int
 	Seq        int64
 	Topic      string // by its own name, without the installation's prefix
-	Key        string // of the record; "" on observations: a control event, for every partition
+	Key        string // of the record: the offer's, as offer.Key.String writes it
 	ID         uuid.UUID
 	Type       string
 	Body       []byte // JSON

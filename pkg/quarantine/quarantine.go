@@ -1,7 +1,8 @@
 // Package quarantine keeps what was set aside: deliveries and rows that cannot be taken as they are, with their evidence.
 //
-// It owns the table quarantine. An entry is unique on replay key, fingerprint and row, so another copy of the same payload
-// is another attempt and no other entry. Nothing here ever changes what was accepted.
+// It owns the table quarantine. An entry is unique on replay key, fingerprint, row and whether the payload was refused or
+// contradicts an accepted one, so another copy of the same payload is another attempt and no other entry. Nothing here ever
+// changes what was accepted.
 package quarantine
 
 import (
@@ -56,13 +57,25 @@ type Entry struct {
 	RecordedAt  time.Time
 }
 
-// identify derives the entry's id from what makes it one: replay key, fingerprint and row; for a record without a replay
-// key its place in the log.
+// identify derives the entry's id from what makes it one: replay key, fingerprint, row, and whether it is a refusal or a
+// mismatch; for a record without a replay key its place in the log. A payload may be both, one after the other: refused at
+// first, and a mismatch when it comes again after another one was accepted under its key. The refusal is resolved by then,
+// the mismatch is open.
 func (e *Entry) identify() uuid.UUID {
 	if e.Delivery == nil {
 		return offer.Derive("quarantine", strconv.Itoa(e.Lane), strconv.FormatInt(e.Offset, 10), strconv.Itoa(e.Item))
 	}
-	return offer.Derive("quarantine", e.Tenant, e.Delivery.String(), e.Fingerprint.String(), strconv.Itoa(e.Fault.Row))
+	kind := "refusal"
+	if e.Fault.Reason == offer.ReasonReplayPayloadMismatch {
+		kind = "mismatch"
+	}
+	return offer.Derive("quarantine", e.Tenant, e.Delivery.String(), e.Fingerprint.String(), strconv.Itoa(e.Fault.Row), kind)
+}
+
+// stored is the form of Content in the table: what is not so is left out of it.
+type stored struct {
+	*offer.Content
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // Add stores entries; one that is there already stays as it is.
@@ -101,7 +114,7 @@ func Add(ctx context.Context, tx pgx.Tx, entries []*Entry) error {
 		}
 		lanes[i], offsets[i], items[i], archived[i], recorded[i] = e.Lane, e.Offset, e.Item, e.Archived, e.RecordedAt
 		if e.Content != nil {
-			b, err := json.Marshal(e.Content)
+			b, err := json.Marshal(stored{e.Content, e.Content.Deleted})
 			if err != nil {
 				return fmt.Errorf("add %d entries to quarantine: %w", n, err)
 			}

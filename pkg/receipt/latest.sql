@@ -1,10 +1,12 @@
--- The places of the newest attempts of the transaction's tenant. Each lane is read backwards by its key, so what is old
--- costs nothing. Empty arguments match all.
+-- The places of the newest attempts of the transaction's tenant at the last $4 offsets of each input partition. Each lane is
+-- read backwards by its key until there are enough, and no further: the lane's row says where it ends. Empty arguments match
+-- all.
 SELECT n.lane, n."offset", n.item
   FROM lane AS l
  CROSS JOIN LATERAL (SELECT o.lane, o."offset", o.item, o.recorded_at
                        FROM outcome AS o
                       WHERE o.lane = l.id
+                        AND o."offset" >= l.next - $4
                         AND o.tenant = current_tenant()
                         AND ($1 = '' OR o.feed = $1)
                         AND ($2 = '' OR o.outcome = $2)

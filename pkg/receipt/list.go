@@ -59,7 +59,8 @@ type Evidence struct {
 	Length int64  `json:"length"` // of the payload, in bytes
 }
 
-// A Document is the JSON form of an attempt: what became of one event, and for a repeat what the first one got.
+// A Document is the JSON form of an attempt: what became of one event, and for a repeat what the first one got. Counts and
+// lists are always there, also where they are zero and empty.
 type Document struct {
 	Tenant    string `json:"tenant"`
 	Feed      string `json:"feed,omitempty"`
@@ -74,10 +75,10 @@ type Document struct {
 	Detail      string        `json:"detail,omitempty"`
 	Message     string        `json:"message,omitempty"`
 	Rows        int           `json:"rows"`
-	Rejected    []offer.Fault `json:"rows_rejected,omitempty"`
+	Rejected    []offer.Fault `json:"rows_rejected"`
 	Results     offer.Results `json:"results"`
-	Warnings    []Warning     `json:"warnings,omitempty"`
-	Flags       []string      `json:"flags,omitempty"`
+	Warnings    []Warning     `json:"warnings"` // the first 1,000
+	Flags       []string      `json:"flags"`
 	Held        bool          `json:"held"`     // its run waits for a decision
 	Attempts    int           `json:"attempts"` // events with its replay key so far, this one included
 
@@ -137,9 +138,14 @@ type Filter struct {
 	Limit   int
 }
 
-// List returns the newest attempts of the transaction's tenant, the newest first.
+// Reach is how many offsets List goes back in each partition. It bounds the work for what is rare or long gone: rows are
+// written once and have no index by tenant, feed or outcome that every delivery would have to pay for.
+const Reach = 100_000
+
+// List returns the newest attempts of the transaction's tenant, the newest first: of those at the last Reach offsets of
+// each partition.
 func List(ctx context.Context, q Querier, f Filter) ([]Document, error) {
-	list, err := list(ctx, q, latestSQL, f.Feed, string(f.Outcome), f.Limit)
+	list, err := list(ctx, q, latestSQL, f.Feed, string(f.Outcome), f.Limit, Reach)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
@@ -176,8 +182,8 @@ func documents(ctx context.Context, q Querier, lanes []int, offsets []int64, ite
 }
 
 func scanDocument(row pgx.CollectableRow) (Document, error) {
+	d := Document{Flags: []string{}}
 	var (
-		d                Document
 		key              offer.ReplayKey
 		delivery         *uuid.UUID
 		fingerprint, sum []byte
@@ -219,6 +225,12 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 	if artifact.object != nil {
 		d.Artifact = &Evidence{*artifact.object, *artifact.keyID, *artifact.state, *artifact.offset, *artifact.item,
 			fmt.Sprintf("%x", sum), *artifact.length}
+	}
+	if d.Rejected == nil {
+		d.Rejected = []offer.Fault{}
+	}
+	if d.Warnings == nil {
+		d.Warnings = []Warning{}
 	}
 	d.Observations = make([]string, len(observations))
 	for i, id := range observations {

@@ -1,7 +1,8 @@
 -- The attempts at places, in the order in which they were recorded, each with what belongs to it. A duplicate has evidence
 -- and observations of the first (s): the receipt that a repeat gets back. A replay key begins with the feed's source; a
 -- command has none, and is named by its topic. The entries of an artifact are sorted by offset and item, so the entry is the
--- first of its item from the first of its offset on.
+-- first of its item from the first of its offset on. Numbers are looked up one by one: of a range the planner thinks that it is
+-- long, and reads all that the tenant has beside it.
 SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
        coalesce(f.connector, CASE WHEN o.tenant <> '_system' THEN l.topic END, ''), coalesce(f.account, ''),
        coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''),
@@ -11,16 +12,12 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
        first_lane.topic, first_lane.partition, o.accepted_offset, o.accepted_item,
        e.object, e.key_id, e.state, e."offset", e.item, e.sum, e.length,
        ARRAY(SELECT c.id
-               FROM (SELECT b.seq, b.id
-                       FROM observation AS b
-                      WHERE b.lane = s.lane
-                        AND b.seq BETWEEN s.first_seq AND s.last_seq
-                      UNION ALL
-                     SELECT g.seq, g.observation
-                       FROM sighting AS g
-                      WHERE g.lane = s.lane
-                        AND g.seq BETWEEN s.first_seq AND s.last_seq) AS c
-              ORDER BY c.seq),
+               FROM generate_series(s.first_seq, s.last_seq) AS n (seq)
+              CROSS JOIN LATERAL (SELECT b.id FROM observation AS b WHERE (b.lane, b.seq) = (s.lane, n.seq)
+                                   UNION ALL
+                                  SELECT g.observation FROM sighting AS g WHERE (g.lane, g.seq) = (s.lane, n.seq)
+                                  OFFSET 0) AS c
+              ORDER BY n.seq),
        CASE WHEN o.delivery IS NULL THEN 1
             ELSE (SELECT count(*) FROM receipt AS r WHERE (r.tenant, r.delivery) = (o.tenant, o.delivery))
                + (SELECT count(*) FROM outcome AS x WHERE (x.tenant, x.delivery) = (o.tenant, o.delivery) AND x.outcome <> 'accepted')

@@ -2,8 +2,10 @@ package receipt_test
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 // A stage stores attempts as ingest does, in two lanes of one topic.
 type stage struct {
 	t     *testing.T
+	dsn   string
 	pool  *pgxpool.Pool
 	topic uuid.UUID
 	lanes []lane.Lane
@@ -31,12 +34,13 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), rig.Database(t), 4)
+	dsn := rig.Database(t)
+	pool, err := postgres.Open(t.Context(), dsn, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	s := &stage{t: t, pool: pool, topic: uuid.New()}
+	s := &stage{t: t, dsn: dsn, pool: pool, topic: uuid.New()}
 	s.write(func(ctx context.Context, tx pgx.Tx) (err error) {
 		s.lanes, err = lane.Register(ctx, tx, lane.Input, "deliveries", s.topic, []int64{0, 0})
 		return err
@@ -148,11 +152,13 @@ func (s *stage) story() (key offer.ReplayKey, observations []string, payload []b
 		if err != nil {
 			return err
 		}
-		// The second row restates what was known: a sighting.
-		if err := history.Append(ctx, tx, []*history.Observation{&rows[0]}); err != nil {
+		// The second row restates what an earlier delivery had stated: a sighting.
+		before := rows[1]
+		before.Seq, before.Delivery = 6, command.ID()
+		if err := history.Append(ctx, tx, []*history.Observation{&rows[0], &before}); err != nil {
 			return err
 		}
-		if err := history.Sight(ctx, tx, []history.Sighting{{Claim: rows[1].Claim, Of: &rows[1]}}); err != nil {
+		if err := history.Sight(ctx, tx, []history.Sighting{{Claim: rows[1].Claim, Of: &before}}); err != nil {
 			return err
 		}
 		stored := []archive.Stored{{Pack: older, Ref: archive.Ref{Name: older.Name(), KeyID: "k1"}}, {Pack: pack, Ref: archive.Ref{Name: pack.Name(), KeyID: "k1"}}}
@@ -259,6 +265,51 @@ func TestListGoesBackFromTheNewest(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", what, got, c.want)
 		}
+	}
+}
+
+func TestListGoesBackNoFurtherThanItsReach(t *testing.T) {
+	s := newStage(t)
+	s.story()
+	s.write(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE lane SET next = $1 WHERE id = $2", int64(receipt.Reach+4), s.lanes[1].ID)
+		return err
+	})
+	var got []string
+	for _, d := range s.list("t1", receipt.Filter{Limit: 100}) {
+		got = append(got, d.Where())
+	}
+	if want := []string{"deliveries/1/4/1", "deliveries/0/4", "deliveries/0/3"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestADocumentHasItsCountsAndListsAlsoWhereTheyAreEmpty(t *testing.T) {
+	s := newStage(t)
+	key, _, _ := s.story()
+	b, err := json.Marshal(s.of("t1", key.ID())[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range []string{`"rows_rejected":[]`, `"warnings":[]`, `"flags":[]`, `"observations":[]`,
+		`"results":{"saved":0,"duplicate":0,"old":0,"ambiguous_order":0,"rejected":0}`} {
+		if !strings.Contains(string(b), member) {
+			t.Errorf("%s is not in %s", member, b)
+		}
+	}
+}
+
+func TestTheFirstThousandWarningsAreKept(t *testing.T) {
+	s := newStage(t)
+	key := offer.ReplayKey{Source: offer.Source{Tenant: "t1"}, EventSource: "s", EventID: "1"}
+	a := s.at(0, 0, 0, "t1", key, offer.Duplicate)
+	for row := range 1001 {
+		a.Warnings = append(a.Warnings, receipt.Warning{Row: row + 1, Warning: "gtin_invalid"})
+	}
+	s.write(func(ctx context.Context, tx pgx.Tx) error { return receipt.Record(ctx, tx, []*receipt.Attempt{a}) })
+	got := s.of("t1", key.ID())[0].Warnings
+	if len(got) != 1000 || got[0].Row != 1 || got[999].Row != 1000 {
+		t.Errorf("got %d warnings, from row %d to %d, want rows 1 to 1000", len(got), got[0].Row, got[len(got)-1].Row)
 	}
 }
 

@@ -155,7 +155,11 @@ type Warning struct {
 	Warning string `json:"warning"` // such as gtin_invalid
 }
 
-// An Attempt is one event of the log and what became of it.
+// maxWarnings bounds the warnings that are kept of an attempt. A feed whose every row has one would otherwise double its
+// deliveries in the database.
+const maxWarnings = 1000
+
+// An Attempt is one event of the log and what became of it. Of its warnings the first 1,000 are kept.
 type Attempt struct {
 	Place
 	Tenant         string
@@ -173,7 +177,7 @@ type Attempt struct {
 	Rows           int
 	Results        offer.Results
 	Rejections     []offer.Fault
-	Warnings       []Warning
+	Warnings       []Warning // by row
 	Run            string
 	Page           int
 	FirstSeq       int64 // of its observations and sightings; 0: it has none
@@ -222,7 +226,8 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		ambiguous[i], rejected[i] = a.Results.AmbiguousOrder, a.Results.Rejected
 		var err error
 		if rejections[i], err = jsonText(len(a.Rejections), a.Rejections); err == nil {
-			warnings[i], err = jsonText(len(a.Warnings), a.Warnings)
+			kept := a.Warnings[:min(len(a.Warnings), maxWarnings)]
+			warnings[i], err = jsonText(len(kept), kept)
 		}
 		if err != nil {
 			return fmt.Errorf("record %d attempts: %w", n, err)

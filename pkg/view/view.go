@@ -35,6 +35,9 @@ var publishSQL string
 // ErrBehind reports an event about an offer of which history holds nothing: the database is older than the log.
 var ErrBehind = errors.New("history does not hold what the log tells")
 
+// ErrRevision reports an offer that was published under a higher revision already: the lane has given its numbers twice.
+var ErrRevision = errors.New("offers have a higher revision already")
+
 // A Change is an offer that stands otherwise than it was last published.
 type Change struct {
 	Winner    history.Observation
@@ -96,7 +99,7 @@ func columns(offers []offer.Key) (tenants []string, ids []uuid.UUID) {
 	return tenants, ids
 }
 
-// Publish notes changes, with their revisions, as what is published now. A revision that does not rise is an error.
+// Publish notes changes, with their revisions, as what is published now. A revision that does not rise is ErrRevision.
 func Publish(ctx context.Context, tx pgx.Tx, changes []Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -112,7 +115,7 @@ func Publish(ctx context.Context, tx pgx.Tx, changes []Change) error {
 		return fmt.Errorf("publish %d offers: %w", n, err)
 	}
 	if tag.RowsAffected() != int64(n) {
-		return fmt.Errorf("publish %d offers: %d of them have a higher revision already", n, int64(n)-tag.RowsAffected())
+		return fmt.Errorf("publish %d offers, of %d: %w", n, int64(n)-tag.RowsAffected(), ErrRevision)
 	}
 	return nil
 }

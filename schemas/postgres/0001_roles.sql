@@ -16,6 +16,17 @@ BEGIN
             NULL;
         END;
     END LOOP;
+    -- Who gives an object away must be a member of its new owner, and a superuser is of every role. From PostgreSQL 16 on
+    -- whoever makes a role is a member that may only administer it.
+    FOREACH r IN ARRAY ARRAY['offerlog_owner', 'offerlog_inspector'] LOOP
+        IF current_setting('server_version_num')::int < 160000 THEN
+            IF NOT pg_has_role(r, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO CURRENT_USER', r);
+            END IF;
+        ELSIF NOT (pg_has_role(r, 'USAGE') AND pg_has_role(r, 'SET')) THEN
+            EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT TRUE, SET TRUE', r);
+        END IF;
+    END LOOP;
 END
 $$;
 -- +goose StatementEnd

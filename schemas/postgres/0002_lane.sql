@@ -12,6 +12,8 @@ CREATE TABLE lane (
     next        bigint      NOT NULL, -- the first offset not yet stored
     sequence    bigint      NOT NULL DEFAULT 0, -- the last number given to an event
     clock       timestamptz NOT NULL DEFAULT '-infinity', -- the latest recorded_at
+    starts      int         NOT NULL DEFAULT 0, -- how often a worker has taken it over since its last commit
+    tries       int         NOT NULL DEFAULT 0, -- how often its next record was tried alone since then
     halt_reason text,
     halt_from   bigint,
     halt_to     bigint,

@@ -42,7 +42,7 @@ CREATE TABLE outcome (
     ambiguous_order  int         NOT NULL DEFAULT 0,
     rejected         int         NOT NULL DEFAULT 0,
     rejections       jsonb,
-    warnings         jsonb,
+    warnings         jsonb,                -- of its rows, the first 1,000
     run              text,
     page             int,
     first_seq        bigint,               -- of the numbers given to its observations and sightings
@@ -55,9 +55,12 @@ CREATE TABLE outcome (
 CREATE INDEX outcome_repeat ON outcome (tenant, delivery) WHERE outcome <> 'accepted';
 CALL protect('outcome', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON outcome TO offerlog_ingest;
+-- Who reads history finds a delivery's part of it by the numbers that it got; what became of it else is the auditors'.
+CREATE POLICY tenant_offerlog_read ON outcome FOR SELECT TO offerlog_read USING (tenant = current_tenant());
+GRANT SELECT (lane, "offset", item, tenant, first_seq, last_seq) ON outcome TO offerlog_read;
 
--- What was set aside: a delivery (row 0) or one row of it. Unique on replay key, fingerprint and row: another copy is
--- another attempt.
+-- What was set aside: a delivery (row 0) or one row of it. The id is derived from replay key, fingerprint, row and whether
+-- it is a refusal or a mismatch: another copy is another attempt.
 CREATE TABLE quarantine (
     tenant           text        NOT NULL,
     id               uuid        NOT NULL,

@@ -233,6 +233,8 @@ CREATE TABLE public.lane (
     next bigint NOT NULL,
     sequence bigint DEFAULT 0 NOT NULL,
     clock timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    starts integer DEFAULT 0 NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
     halt_reason text,
     halt_from bigint,
     halt_to bigint,
@@ -1011,6 +1013,8 @@ CREATE POLICY tenant_offerlog_read ON public.mapping FOR SELECT TO offerlog_read
 
 CREATE POLICY tenant_offerlog_read ON public.observation FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
+CREATE POLICY tenant_offerlog_read ON public.outcome FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
 CREATE POLICY tenant_offerlog_read ON public.publication FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.receipt FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
@@ -1218,6 +1222,18 @@ GRANT SELECT ON TABLE audit_v1.outbox TO offerlog_inspect;
 GRANT SELECT ON TABLE public.outcome TO offerlog_audit;
 GRANT SELECT ON TABLE public.outcome TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.outcome TO offerlog_ingest;
+
+GRANT SELECT(lane) ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT("offset") ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT(item) ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT(tenant) ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT(first_seq) ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT(last_seq) ON TABLE public.outcome TO offerlog_read;
 
 GRANT SELECT ON TABLE audit_v1.outcome TO offerlog_inspect;
 

@@ -293,5 +293,5 @@ func (in *installation) checkOffers() {
 
 // String says how much was delivered.
 func (in *installation) String() string {
-	return fmt.Sprintf("%d deliveries, %d rows, %d observations, %d offers, outcomes %v", in.deliveries, in.supply.rows, len(in.claimed), len(in.offers), in.outcomes)
+	return fmt.Sprintf("%d deliveries, %d rows, %d observations, %d offers, outcomes %v", in.deliveries, in.rows, len(in.claimed), len(in.offers), in.outcomes)
 }

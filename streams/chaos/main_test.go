@@ -31,7 +31,7 @@ func (b *build) program(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
 		b.file = filepath.Join(rig.Folder(t), "offerlog")
-		cmd := exec.Command("go", "build", "-tags", b.tags, "-o", b.file, "./cmd/offerlog")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", b.tags, "-o", b.file, "./cmd/offerlog")
 		cmd.Dir = filepath.Join("..", "..")
 		b.said, b.err = cmd.CombinedOutput()
 	})

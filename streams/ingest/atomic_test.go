@@ -291,16 +291,44 @@ func TestWhatNobodyExpectsEndsTheWorkerLoudly(t *testing.T) {
 	s.ingested()
 	w.Stop()
 	before := s.stored()
-	s.asSuperuser("ALTER TABLE observation ADD CONSTRAINT absurd CHECK (quantity < 0) NOT VALID")
+	s.asSuperuser("REVOKE INSERT ON observation FROM offerlog_ingest")
 	s.Publish(delivery("D", row("A", 1, "1")))
 	stage := ingest.New(s.Pool, s.Cluster, s.Archive, auditMapper(), ingest.Config{Topics: s.Inputs}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithTimeout(t.Context(), pipeline.Patience)
 	defer cancel()
 	var pg *pgconn.PgError
-	if err := stage.Run(ctx); !errors.As(err, &pg) || pg.ConstraintName != "absurd" {
-		t.Errorf("got %v, want that the constraint refuses the row", err)
+	if err := stage.Run(ctx); !errors.As(err, &pg) || pg.Code != "42501" {
+		t.Errorf("got %v, want that the role may not write", err)
 	}
 	if got := s.stored(); got != before {
 		t.Errorf("the failed batch left %s, before there was %s", got, before)
 	}
+}
+
+// What no parser has foreseen and the database refuses must not stop the partition, nor take others with it.
+func TestARecordThatTheDatabaseRefusesIsSetAsideAlone(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 1})
+	s.asSuperuser("ALTER TABLE observation ADD CONSTRAINT absurd CHECK (record <> 'poison') NOT VALID")
+	s.begin("")
+	for i := range 5 {
+		s.Publish(delivery(fmt.Sprint("good", i), row("A", i+1, "1")))
+	}
+	s.Publish(delivery("bad", row("poison", 1, "1")), delivery("after", row("A", 9, "1")))
+	s.wantTally("", "accepted 6, crash_loop 1")
+	s.verify()
+}
+
+// A worker that dies of a record dies again, until somebody counts.
+func TestARecordThatWorkersDieOfIsSetAside(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 1})
+	w := s.StartIngest(ingest.Config{}, s.Archive)
+	s.ApplyFeed(specOf(t, ""))
+	s.Publish(delivery("before", row("A", 1, "1")))
+	s.ingested()
+	w.Stop()
+	s.asSuperuser("UPDATE lane SET starts = 7, tries = 3 WHERE topic = 'deliveries'") // as so many deaths have left it
+	s.Publish(delivery("bad", row("A", 2, "1")), delivery("after", row("A", 3, "1")))
+	s.StartIngest(ingest.Config{}, s.Archive)
+	s.wantTally("", "accepted 2, crash_loop 1")
+	s.verify()
 }

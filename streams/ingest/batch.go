@@ -15,11 +15,13 @@ import (
 
 // A batch is what one poll brought: of each partition the span of offsets it covers, and the events found there, by place.
 type batch struct {
-	spans    []lane.Span
-	lanes    map[int]*position // by lane id
-	records  int               // data records
-	events   []*event
-	outcomes map[offer.Outcome]int // as committed
+	spans     []lane.Span
+	lanes     map[int]*position // by lane id
+	records   int               // data records
+	bytes     int               // of their values
+	events    []*event
+	condemned string                // why its one record is set aside unread; "": it is not
+	outcomes  map[offer.Outcome]int // as committed
 }
 
 // An event is one CloudEvent of the batch, or what stands in its place, with what is known of it before the transaction.

@@ -16,7 +16,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
@@ -102,6 +101,7 @@ type worker struct {
 	*Stage
 	name     string         // in the journal
 	registry *feed.Registry // as of the last batch
+	pace     pace
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -110,24 +110,46 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	defer src.close()
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
+	w.pace = newPace(w.cfg.MaxRecords)
 	for ctx.Err() == nil {
 		b, err := &batch{}, w.refresh(ctx)
 		if err == nil {
 			src.follow(w.registry.Topics())
-			b, err = src.next(ctx)
+			err = src.poll(ctx, w.cfg.MaxRecords)
 		}
-		if err == nil && len(b.spans) > 0 {
+		if err == nil {
+			w.pace.takeOver(src.takenOver())
+			b = src.next(w.pace.size())
+		}
+		if len(b.spans) > 0 {
 			fault.Point("ingest.fetched")
-			err = w.take(context.WithoutCancel(ctx), src, b)
+			err = w.attempt(context.WithoutCancel(ctx), src, b)
 		}
-		if err := w.respond(ctx, src, b, err, wait); err != nil {
+		if err := w.respond(ctx, src, b, err); err != nil {
 			return err
 		}
 		src.release()
 	}
 	return nil
+}
+
+// attempt takes a batch. While something is amiss with the lanes in hand, batches are single records, and each try of one is
+// counted before it is made: a record that workers have died of is set aside, and the partition goes on.
+func (w *worker) attempt(ctx context.Context, src *source, b *batch) error {
+	if w.pace.alone > 0 && b.records == 1 {
+		var tries int
+		err := postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+			tries, err = lane.Try(ctx, tx, b.events[0].Lane)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if tries > maxTries {
+			b.condemned = fmt.Sprintf("%d workers died of it, or the database refused it", maxTries)
+		}
+	}
+	return w.take(ctx, src, b)
 }
 
 // refresh brings the registry to the one in force.
@@ -176,7 +198,7 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 }
 
 // store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
-// order everywhere: lanes, registry, receipts, runs, observations, sightings, quarantine, outbox.
+// order everywhere: lanes, registry, receipts, runs, observations, sightings, quarantine, artifacts, outcomes, outbox.
 func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) error {
 	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		held, err := lane.Lock(ctx, tx, b.spans)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +143,38 @@ func TestALogThatLosesRecordsWhileItIsReadHaltsItsPartitionAlone(t *testing.T) {
 	s.PublishTo(0, numbered("e", 3)...)
 	s.ingested(partition{streams.Deliveries, 1})
 	s.wantTallyBut(1, "accepted 6")
+}
+
+// Who joins looks at every partition of the topic while their workers go on storing.
+func TestAPartitionThatMovesWhileAnotherWorkerJoinsIsNotHalted(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartIngest(ingest.Config{}, s.Archive)
+	s.ApplyFeed(specOf(t, ""))
+	stored := func() int64 {
+		return ask[int64](s, "SELECT sum(next)::bigint FROM audit_v1.position WHERE topic = $1", streams.Deliveries)
+	}
+	before := stored()
+	var looked atomic.Bool // at the bounds of deliveries
+	s.Broker.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.Broker.KeepControl()
+		for _, topic := range req.(*kmsg.ListOffsetsRequest).Topics {
+			looked.Store(looked.Load() || topic.Topic == streams.Deliveries)
+		}
+		return nil, nil, false
+	})
+	joins := &trap{}
+	joins.set(func(point string) bool {
+		return strings.HasPrefix(point, "before SELECT l.id, l.kind") && looked.Load()
+	})
+	s.startIngest(ingest.Config{}, s.Archive, joins.use)
+	joins.wait(s)
+	for partition := range int32(3) {
+		s.PublishTo(partition, numbered(fmt.Sprint("a", partition, "-"), 5)...)
+	}
+	s.Until("the other worker to store", func(context.Context) (bool, error) { return stored() > before, nil })
+	joins.release()
+	s.wantTally("", "accepted 15")
+	s.wantHalts()
 }
 
 func TestALogThatEndsBeforeTheCheckpointHaltsItsPartitionAlone(t *testing.T) {

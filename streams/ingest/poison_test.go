@@ -71,7 +71,7 @@ func (s *scene) poison() map[string]struct {
 		"bad UTF-8 in the payload":           {delivery("bad-payload", "{\"sku\": \"\xff\", \"rev\": 1}"), "invalid_text"},
 		"a payload that is no JSON":          {delivery("no-json", "sku;rev;qty"), "schema_invalid"},
 		"no payload":                         {delivery("no-data", ""), "schema_invalid"},
-		"a very long record name":            {delivery("long-record", row(s.noise(60_000), 1, "1")), "accepted"},
+		"a very long record name":            {delivery("long-record", row(s.noise(60_000), 1, "1")), "schema_invalid"},
 		"a number of many digits":            {delivery("digits", row("D", 1, strings.Repeat("9", 60))), "number_out_of_range"},
 		"a version beyond 63 bits":           {delivery("version", `{"sku": "v", "rev": 99999999999999999999, "qty": 1}`), "version_out_of_range"},
 		"a page of a run that is no page":    {delivery("page-0", good, "runid", "r", "page", "0"), "not_a_cloudevent"},

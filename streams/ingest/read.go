@@ -30,6 +30,10 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 		var keys []receipt.Key
 		for _, e := range b.events {
 			w.route(e)
+			if b.condemned != "" {
+				e.feed, e.command = nil, nil
+				e.fault = &offer.Fault{Reason: offer.ReasonCrashLoop, Message: b.condemned}
+			}
 			if e.key != nil {
 				keys = append(keys, *e.key)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,14 +26,16 @@ import (
 // on is the lanes' word, and the client never chooses an offset by itself.
 type source struct {
 	client  *kgo.Client
+	made    chan struct{} // closed once client is set: the client hears of partitions while it is being made
 	pool    *pgxpool.Pool
 	cluster kafka.Cluster
-	max     int
 	log     *slog.Logger
 
 	mu        sync.Mutex
 	positions map[string]map[int32]*position // by the topic's name on the cluster: the partitions that are this worker's
 	topics    []string                       // that are consumed, by their own names
+	pending   []kgo.FetchTopicPartition      // polled, and not yet in a batch
+	starts    int                            // see lane.Start: of the lanes taken over since it was last looked at
 }
 
 // A position is a partition of this worker and the next offset it expects to store.
@@ -47,7 +50,7 @@ const pollFor = time.Second
 
 // open joins the group.
 func (w *worker) open(ctx context.Context) (*source, error) {
-	src := &source{pool: w.pool, cluster: w.cluster, max: w.cfg.MaxRecords, log: w.log, positions: map[string]map[int32]*position{}}
+	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}}
 	topics := append([]string{streams.Commands}, w.cfg.Topics...)
 	slices.Sort(topics)
 	src.topics = slices.Compact(topics)
@@ -75,6 +78,7 @@ func (w *worker) open(ctx context.Context) (*source, error) {
 		return nil, err
 	}
 	src.client = client
+	close(src.made)
 	if err := kafka.Check(ctx, client); err != nil {
 		client.Close()
 		return nil, err
@@ -87,19 +91,23 @@ func (src *source) close() { src.client.CloseAllowingRebalance() }
 // assigned answers where to read each new partition from: where its lane stands. A lane whose log does not hold that place
 // is halted, for an operator to decide.
 func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	<-src.made
 	for name, partitions := range offsets {
 		lanes, err := src.lanesOf(ctx, name)
 		if err != nil {
 			return nil, err
 		}
+		var taken []int
 		src.mu.Lock()
 		for p := range partitions {
+			src.forget(name, p)
 			i := slices.IndexFunc(lanes, func(l lane.Lane) bool { return l.Partition == p })
 			if i < 0 || lanes[i].HaltReason != "" {
 				src.rest(name, p)
 				partitions[p] = kgo.NewOffset().At(0)
 				continue
 			}
+			taken = append(taken, lanes[i].ID)
 			src.client.ResumeFetchPartitions(map[string][]int32{name: {p}})
 			partitions[p] = kgo.NewOffset().At(lanes[i].Next)
 			if src.positions[name] == nil {
@@ -108,14 +116,50 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 			src.positions[name][p] = &position{lane: lanes[i], topic: src.cluster.Name(name), next: lanes[i].Next}
 		}
 		src.mu.Unlock()
+		if err := src.start(ctx, taken); err != nil {
+			return nil, err
+		}
 	}
 	return offsets, nil
+}
+
+// start counts that lanes were taken over.
+func (src *source) start(ctx context.Context, lanes []int) error {
+	starts, err := backoff.Retry(ctx, func() (starts int, err error) {
+		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+			starts, err = lane.Start(ctx, tx, lanes)
+			return err
+		})
+		return starts, err
+	}, backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		return err
+	}
+	src.mu.Lock()
+	src.starts = max(src.starts, starts)
+	src.mu.Unlock()
+	return nil
+}
+
+// takenOver returns, once, how often the lanes taken over since the last call were taken over without a commit.
+func (src *source) takenOver() int {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	n := src.starts
+	src.starts = 0
+	return n
+}
+
+// forget drops what was polled of a partition and is in no batch yet. The caller holds mu.
+func (src *source) forget(name string, p int32) {
+	src.pending = slices.DeleteFunc(src.pending, func(f kgo.FetchTopicPartition) bool { return f.Topic == name && f.Partition == p })
 }
 
 // rest reads a partition no further. The caller holds mu.
 func (src *source) rest(name string, p int32) {
 	src.client.PauseFetchPartitions(map[string][]int32{name: {p}})
 	delete(src.positions[name], p)
+	src.forget(name, p)
 }
 
 func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -124,38 +168,64 @@ func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]i
 	for name, partitions := range lost {
 		for _, p := range partitions {
 			delete(src.positions[name], p)
+			src.forget(name, p)
 		}
 	}
 }
 
 // lanesOf registers a topic's partitions and compares them with its log. It tries until it can, or the session ends: what
-// is assigned and not answered would be read from nowhere.
+// is assigned and not answered would be read from nowhere. Of a topic that is gone, or is another than the lanes know, it
+// returns none, so that its partitions rest and all others go on.
 func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error) {
-	return backoff.Retry(ctx, func() ([]lane.Lane, error) { return src.register(ctx, name) }, backoff.WithMaxElapsedTime(0),
-		backoff.WithNotify(func(err error, _ time.Duration) {
-			src.log.Warn("cannot compare a topic's partitions with their lanes, trying again", "topic", name, "err", err)
-		}))
+	lanes, err := backoff.Retry(ctx, func() ([]lane.Lane, error) {
+		lanes, err := src.register(ctx, name)
+		if errors.Is(err, kafka.ErrNoTopic) || errors.Is(err, lane.ErrPartitions) {
+			return nil, backoff.Permanent(err)
+		}
+		return lanes, err
+	}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) {
+		src.log.Warn("cannot compare a topic's partitions with their lanes, trying again", "topic", name, "error", err)
+	}))
+	if errors.Is(err, kafka.ErrNoTopic) || errors.Is(err, lane.ErrPartitions) {
+		src.log.Error("the partitions of a topic rest: it is not the topic that was read", "topic", name, "error", err)
+		return nil, nil
+	}
+	return lanes, err
 }
 
 // register makes sure of a topic's lanes and halts those whose log does not hold what comes next.
+//
+// Meanwhile other workers move the lanes, publishers and retention the bounds. So the lanes are read between two looks at the
+// bounds: whoever moves what, a sound log began before at or below where a lane stands, and ends afterwards at or above it.
 func (src *source) register(ctx context.Context, name string) (lanes []lane.Lane, err error) {
-	t, err := kafka.Describe(ctx, src.client, name, false)
+	before, err := kafka.Describe(ctx, src.client, name, false)
 	if err != nil {
 		return nil, err
 	}
+	recreated := false
 	err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-		lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), t.ID, t.Starts)
-		if errors.Is(err, lane.ErrRecreated) {
+		lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), before.ID, before.Starts)
+		if recreated = errors.Is(err, lane.ErrRecreated); recreated {
 			return src.halt(ctx, tx, lanes, lane.TopicRecreated, func(l lane.Lane) (int64, int64, bool) { return l.Next, l.Next, true })
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil || recreated {
+		return lanes, err
+	}
+	after, err := kafka.Describe(ctx, src.client, name, false)
+	if err != nil {
+		return nil, err
+	}
+	if after.ID != before.ID {
+		return nil, fmt.Errorf("look at topic %s: it was made again meanwhile", name)
+	}
+	err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		gap := func(l lane.Lane) (int64, int64, bool) {
-			return l.Next, t.Starts[l.Partition], t.Starts[l.Partition] > l.Next
+			return l.Next, before.Starts[l.Partition], before.Starts[l.Partition] > l.Next
 		}
 		cut := func(l lane.Lane) (int64, int64, bool) {
-			return t.Ends[l.Partition], l.Next, t.Ends[l.Partition] < l.Next
+			return after.Ends[l.Partition], l.Next, after.Ends[l.Partition] < l.Next
 		}
 		return errors.Join(src.halt(ctx, tx, lanes, lane.LogGap, gap), src.halt(ctx, tx, lanes, lane.LogTruncated, cut))
 	})
@@ -178,13 +248,47 @@ func (src *source) halt(ctx context.Context, tx pgx.Tx, lanes []lane.Lane, reaso
 	return nil
 }
 
-// next waits for records and returns them as a batch, which may be empty. Until release no partition is taken away.
-func (src *source) next(ctx context.Context) (*batch, error) {
+// A size bounds a batch.
+type size struct{ records, bytes int }
+
+// poll waits for records, unless some are left of the last time. Until release no partition is taken away.
+func (src *source) poll(ctx context.Context, records int) error {
+	if len(src.pending) > 0 {
+		return nil
+	}
 	pollCtx, cancel := context.WithTimeout(ctx, pollFor)
 	defer cancel()
-	fetches := src.client.PollRecords(pollCtx, src.max)
+	fetches := src.client.PollRecords(pollCtx, records)
+	src.mu.Lock()
+	fetches.EachPartition(func(part kgo.FetchTopicPartition) {
+		if len(part.Records) > 0 {
+			src.pending = append(src.pending, part)
+		}
+	})
+	src.mu.Unlock()
+	return src.hear(ctx, fetches)
+}
+
+// next returns the next of what was polled as a batch of at most the size, or of one record; the batch may be empty.
+func (src *source) next(bound size) *batch {
+	src.mu.Lock()
+	defer src.mu.Unlock()
 	b := &batch{lanes: map[int]*position{}}
-	var failed error
+	for len(src.pending) > 0 && b.records < bound.records && b.bytes < bound.bytes {
+		part := &src.pending[0]
+		if n := src.take(b, part, bound); n < len(part.Records) {
+			part.Records = part.Records[n:]
+		} else {
+			src.pending = src.pending[1:]
+		}
+	}
+	slices.SortFunc(b.spans, func(a, c lane.Span) int { return a.Lane - c.Lane })
+	slices.SortStableFunc(b.events, func(a, c *event) int { return a.Compare(c.Place) })
+	return b
+}
+
+// hear answers what a poll reports beside records. What passes, the client repairs by itself.
+func (src *source) hear(ctx context.Context, fetches kgo.Fetches) (failed error) {
 	fetches.EachError(func(name string, p int32, err error) {
 		var loss *kgo.ErrDataLoss
 		switch {
@@ -194,40 +298,45 @@ func (src *source) next(ctx context.Context) (*batch, error) {
 		case errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InconsistentTopicID):
 			failed = errors.Join(failed, src.lost(ctx, name, p))
 		default:
-			src.log.Warn("cannot read a partition, trying again", "topic", name, "partition", p, "err", err)
+			src.log.Warn("cannot read a partition, trying again", "topic", name, "partition", p, "error", err)
 		}
 	})
-	if failed != nil {
-		return b, failed
-	}
-	src.mu.Lock()
-	defer src.mu.Unlock()
-	fetches.EachPartition(func(part kgo.FetchTopicPartition) {
-		pos := src.positions[part.Topic][part.Partition]
-		if pos == nil || len(part.Records) == 0 {
-			return
-		}
-		last := part.Records[len(part.Records)-1].Offset
-		if last < pos.next {
-			return // fetched before the position was moved
-		}
-		b.spans = append(b.spans, lane.Span{Lane: pos.lane.ID, From: pos.next, To: last + 1})
-		b.lanes[pos.lane.ID] = pos
-		for _, rec := range part.Records {
-			if rec.Offset < pos.next || rec.Attrs.IsControl() {
-				continue
-			}
-			b.records++
-			b.events = append(b.events, newEvents(pos, rec)...)
-		}
-	})
-	slices.SortFunc(b.spans, func(a, c lane.Span) int { return a.Lane - c.Lane })
-	slices.SortStableFunc(b.events, func(a, c *event) int { return a.Compare(c.Place) })
-	return b, nil
+	return failed
 }
 
-// release lets the group move partitions again.
-func (src *source) release() { src.client.AllowRebalance() }
+// take adds records of a partition to the batch, as far as they fit, and returns how many were dealt with.
+func (src *source) take(b *batch, part *kgo.FetchTopicPartition, bound size) int {
+	pos := src.positions[part.Topic][part.Partition]
+	if pos == nil {
+		return len(part.Records) // not this worker's any more
+	}
+	n := 0
+	for _, rec := range part.Records {
+		if b.records >= bound.records || b.records > 0 && b.bytes+len(rec.Value) > bound.bytes {
+			break
+		}
+		n++
+		if rec.Offset < pos.next || rec.Attrs.IsControl() {
+			continue // fetched before the position was moved, or the mark of a transaction
+		}
+		b.records++
+		b.bytes += len(rec.Value)
+		b.events = append(b.events, newEvents(pos, rec)...)
+	}
+	if n == 0 || part.Records[n-1].Offset < pos.next {
+		return n
+	}
+	b.spans = append(b.spans, lane.Span{Lane: pos.lane.ID, From: pos.next, To: part.Records[n-1].Offset + 1})
+	b.lanes[pos.lane.ID] = pos
+	return n
+}
+
+// release lets the group move partitions again, once nothing that was polled is left.
+func (src *source) release() {
+	if len(src.pending) == 0 {
+		src.client.AllowRebalance()
+	}
+}
 
 // lost handles a partition whose log does not hold the place that was asked for: its bounds are compared again, which
 // halts the lane, and the partition rests.
@@ -273,26 +382,33 @@ func (src *source) committed(ctx context.Context, b *batch) {
 	src.client.CommitOffsets(ctx, mirror, nil)
 }
 
-// rewind drops a batch: its partitions are read again from where their lanes stand. The lane rows are read FOR UPDATE, so
-// that a commit which is still on its way is waited for.
+// rewind drops a batch and what was polled beside it: the partitions are read again from where their lanes stand. The lane
+// rows are read FOR UPDATE, so that a commit which is still on its way is waited for. A lane that somebody has halted rests.
 func (src *source) rewind(ctx context.Context, b *batch) error {
-	if len(b.spans) == 0 {
+	dropped := map[int]*position{}
+	src.mu.Lock()
+	for id, pos := range b.lanes {
+		dropped[id] = pos
+	}
+	for _, part := range src.pending {
+		if pos := src.positions[part.Topic][part.Partition]; pos != nil {
+			dropped[pos.lane.ID] = pos
+		}
+	}
+	src.pending = nil
+	src.mu.Unlock()
+	if len(dropped) == 0 {
 		return nil
 	}
-	ids := make([]int, len(b.spans))
-	for i, sp := range b.spans {
-		ids[i] = sp.Lane
-	}
-	next, err := backoff.Retry(ctx, func() (map[int]int64, error) {
-		var next map[int]int64
-		err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-			next, err = lane.Checkpoints(ctx, tx, ids)
+	stand, err := backoff.Retry(ctx, func() (stand map[int]lane.Checkpoint, err error) {
+		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+			stand, err = lane.Checkpoints(ctx, tx, slices.Collect(maps.Keys(dropped)))
 			return err
 		})
 		if err != nil && !postgres.OutOfReach(err) {
 			return nil, backoff.Permanent(err)
 		}
-		return next, err
+		return stand, err
 	}, backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		if ctx.Err() != nil {
@@ -302,14 +418,21 @@ func (src *source) rewind(ctx context.Context, b *batch) error {
 	}
 	src.mu.Lock()
 	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for id, at := range next {
-		pos := b.lanes[id]
-		pos.next = at
-		name := src.cluster.Topic(pos.topic)
+	for id, at := range stand {
+		pos := dropped[id]
+		name, p := src.cluster.Topic(pos.topic), pos.lane.Partition
+		if src.positions[name][p] != pos {
+			continue // taken away, or given again, meanwhile
+		}
+		if at.Halted {
+			src.rest(name, p)
+			continue
+		}
+		pos.next = at.Next
 		if offsets[name] == nil {
 			offsets[name] = map[int32]kgo.EpochOffset{}
 		}
-		offsets[name][pos.lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: at}
+		offsets[name][p] = kgo.EpochOffset{Epoch: -1, Offset: at.Next}
 	}
 	src.mu.Unlock()
 	src.client.SetOffsets(offsets)

@@ -28,23 +28,23 @@ type event struct {
 	key  offer.Key
 }
 
-// newBatch reads records from the offset that the checkpoint expects. Others wrote the log as well as they could, but
-// what cannot be read here was not written by offerlog: it is an error, since to go on would be to skip it.
+// newBatch reads records from the offset that the checkpoint expects. What cannot be read here was not written by offerlog:
+// the batch ends before it with a haltError, since to go on would be to skip it.
 func newBatch(partition int32, from int64, records []*kgo.Record) (batch, error) {
 	b := batch{partition: partition, from: from, to: from}
 	for _, r := range records {
 		if r.Offset < from {
 			continue // fetched before a seek
 		}
+		if !r.Attrs.IsControl() {
+			e, err := newEvent(r)
+			if err != nil {
+				return b, &haltError{outbox.InvariantBroken, r.Offset, r.Offset + 1,
+					fmt.Errorf("read %s/%d at offset %d: %w: nobody but the relay may write this topic", r.Topic, r.Partition, r.Offset, err)}
+			}
+			b.events = append(b.events, e)
+		}
 		b.to = r.Offset + 1
-		if r.Attrs.IsControl() {
-			continue
-		}
-		e, err := newEvent(r)
-		if err != nil {
-			return b, fmt.Errorf("read %s/%d at offset %d: %w: nobody but the relay may write this topic", r.Topic, r.Partition, r.Offset, err)
-		}
-		b.events = append(b.events, e)
 	}
 	return b, nil
 }
@@ -67,6 +67,11 @@ func header(r *kgo.Record, name string) string {
 		}
 	}
 	return ""
+}
+
+// broken halts the partition at the batch: the database does not agree with itself, or with the log.
+func (b *batch) broken(err error) error {
+	return &haltError{outbox.InvariantBroken, b.from, b.to, err}
 }
 
 // take moves the checkpoint over the batch and returns the offers that its new events touch.

@@ -8,6 +8,9 @@
 // the row moved and is fenced, with nothing of its transaction left. Killed anywhere, the stage goes on from the row: before
 // the commit the batch is read again, after it the batch is never seen again.
 //
+// A partition whose log lost, replaced or holds what it must not is halted: its lane says why, nothing of it is read any
+// further by any worker, and the others go on.
+//
 // Locks are taken in the order projection, lane, current_offer, publication; the lane's row is the projector's own, so no
 // other stage waits for it.
 package project
@@ -71,12 +74,12 @@ func New(pool *pgxpool.Pool, cluster kafka.Cluster, cfg Config, log *slog.Logger
 	if cfg.Committed == nil {
 		cfg.Committed = func() {}
 	}
-	return &Stage{pool: pool, cluster: cluster, cfg: cfg, log: log, topic: cluster.Topic(streams.Observations)}
+	return &Stage{pool: pool, cluster: cluster, cfg: cfg, log: log.With("stage", "project"), topic: cluster.Topic(streams.Observations)}
 }
 
 // Run projects until ctx is done; it finishes the batch in hand, then returns nil. It waits while PostgreSQL or Kafka is out
-// of reach. What it returns needs an operator: a topic that was made again or has another number of partitions, a log that
-// does not hold the checkpoint, a record that is no event of offerlog, a history that is older than the log.
+// of reach, and halts a partition that cannot be projected. What it returns concerns all partitions and needs an operator:
+// no topic when it begins, another number of partitions (ErrPartitions), a database that refuses.
 func (s *Stage) Run(ctx context.Context) error {
 	if err := s.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("project: %w", err)
@@ -90,9 +93,14 @@ func (s *Stage) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.admin.Close()
-	if _, err := w.checkpoints(ctx); err != nil {
-		return err // said here, where nobody has to join a group to hear it
+	// Said here, where nobody has to join a group to hear it.
+	if _, err := kafka.Describe(ctx, w.admin, s.topic, false); errors.Is(err, kafka.ErrNoTopic) {
+		return err
 	}
+	if _, err := w.places(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock() // seek, which the client calls as soon as it lives, waits until cl is set
 	w.cl, err = s.cluster.NewClient(
 		kgo.ConsumerGroup(s.cluster.Topic(streams.ProjectGroup)),
 		kgo.ConsumeTopics(s.topic),
@@ -107,6 +115,7 @@ func (s *Stage) run(ctx context.Context) (err error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.AdjustFetchOffsetsFn(w.seek),
 	)
+	w.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -127,11 +136,17 @@ type worker struct {
 	admin, cl *kgo.Client
 
 	mu   sync.Mutex
-	next map[int32]int64 // by partition: where this worker believes the checkpoint to stand
+	next map[int32]int64 // where this worker believes the checkpoints to stand; without the partitions that rest
 }
 
-// take projects what one poll brought, a transaction for each partition.
+// take projects what one poll brought, a transaction for each partition. Errors first: what came of a log that was cut off is
+// not to be projected.
 func (w *worker) take(ctx context.Context, fetches kgo.Fetches) error {
+	for _, f := range fetches.Errors() {
+		if err := w.hear(ctx, f); err != nil {
+			return err
+		}
+	}
 	records := map[int32][]*kgo.Record{}
 	fetches.EachRecord(func(r *kgo.Record) { records[r.Partition] = append(records[r.Partition], r) })
 	mirror := map[int32]kgo.EpochOffset{}
@@ -140,24 +155,25 @@ func (w *worker) take(ctx context.Context, fetches kgo.Fetches) error {
 		if err := w.respond(ctx, p, err); err != nil {
 			return err
 		}
-		mirror[p] = kgo.EpochOffset{Epoch: -1, Offset: w.expected(p)}
+		if next, ok := w.expected(p); ok {
+			mirror[p] = kgo.EpochOffset{Epoch: -1, Offset: next}
+		}
 	}
 	if len(mirror) > 0 {
 		w.cl.CommitOffsets(context.WithoutCancel(ctx), map[string]map[int32]kgo.EpochOffset{w.topic: mirror}, w.mirrored)
 	}
-	for _, f := range fetches.Errors() {
-		if err := w.hear(ctx, f); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// project projects what a poll brought of one partition.
+// project projects what a poll brought of one partition: where a record is none of ours, what stands before it.
 func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Record) error {
-	b, err := newBatch(partition, w.expected(partition), records)
-	if err != nil || b.from == b.to {
-		return err
+	next, ok := w.expected(partition)
+	if !ok {
+		return nil // fetched before it was halted
+	}
+	b, foreign := newBatch(partition, next, records)
+	if b.from == b.to {
+		return foreign
 	}
 	fault.Point("project.fetched")
 	began := time.Now()
@@ -169,7 +185,7 @@ func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Re
 	w.expect(b.partition, b.to)
 	w.cfg.Committed()
 	w.log.Debug("projected", "partition", b.partition, "from", b.from, "to", b.to, "events", len(b.events), "changed", changed, "took", time.Since(began))
-	return nil
+	return foreign
 }
 
 // store is the transaction that makes a batch true: all of it, with its checkpoint, or none of it.
@@ -189,13 +205,16 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		held, err := lane.Lock(ctx, tx, []lane.Span{{Lane: checkpoint.Lane, From: b.from, To: b.to}})
 		if errors.Is(err, lane.ErrFenced) {
 			// Only the holder of the checkpoint moves its lane: this is no race that another try could win.
-			return fmt.Errorf("lane %d is halted, or does not stand at %d as its checkpoint does", checkpoint.Lane, b.from)
+			return b.broken(fmt.Errorf("lane %d is halted, or does not stand at %d as its checkpoint does", checkpoint.Lane, b.from))
 		}
 		if err != nil {
 			return err
 		}
 		touched := b.take(&checkpoint)
 		changes, err := view.Apply(ctx, tx, checkpoint, touched)
+		if errors.Is(err, view.ErrBehind) {
+			return b.broken(err)
+		}
 		if err != nil {
 			return err
 		}
@@ -204,7 +223,11 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		if err != nil {
 			return err
 		}
-		if err := view.Publish(ctx, tx, changes); err != nil {
+		err = view.Publish(ctx, tx, changes)
+		if errors.Is(err, view.ErrRevision) {
+			return b.broken(err)
+		}
+		if err != nil {
 			return err
 		}
 		if err := outbox.Append(ctx, tx, nil, events); err != nil {
@@ -223,10 +246,11 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 	return changed, err
 }
 
-func (w *worker) expected(partition int32) int64 {
+func (w *worker) expected(partition int32) (next int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.next[partition]
+	next, ok = w.next[partition]
+	return next, ok
 }
 
 func (w *worker) expect(partition int32, next int64) {

@@ -12,13 +12,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
 )
 
+// A haltError is what one partition cannot get over without an operator: the reason and the range [from, to) go to its lane.
+type haltError struct {
+	reason   string // lane.LogGap, lane.LogTruncated, lane.TopicRecreated or outbox.InvariantBroken
+	from, to int64
+	err      error
+}
+
+func (e *haltError) Error() string { return e.err.Error() }
+func (e *haltError) Unwrap() error { return e.err }
+
 // respond answers the outcome of a batch. Whatever failed, the row of the checkpoint knows what was committed, also where
 // the answer to the commit was lost: the batch is dropped and reading goes on from there.
 func (w *worker) respond(ctx context.Context, partition int32, err error) error {
+	if halt, ok := errors.AsType[*haltError](err); ok {
+		return w.halt(ctx, partition, halt)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -34,24 +49,84 @@ func (w *worker) respond(ctx context.Context, partition int32, err error) error 
 
 // hear answers an error that the client reports beside the records. What passes, the client repairs by itself.
 func (w *worker) hear(ctx context.Context, f kgo.FetchError) error {
+	next, held := w.expected(f.Partition)
+	loss, lost := errors.AsType[*kgo.ErrDataLoss](f.Err)
+	outside := errors.Is(f.Err, kerr.OffsetOutOfRange)
 	switch {
 	case errors.Is(f.Err, context.Canceled), errors.Is(f.Err, kgo.ErrClientClosed):
 		return nil // of the poll, or of a membership that ended
-	case errors.Is(f.Err, kerr.OffsetOutOfRange):
-		if _, err := w.checkpoints(ctx); err != nil {
+	case (lost || outside) && !held:
+		return nil // asked before the partition was halted
+	case lost:
+		// Records written since the log was cut off stand under offsets that are projected already.
+		return w.halt(ctx, f.Partition, &haltError{lane.LogTruncated, loss.ResetTo, next, fmt.Errorf("%w: %s", f.Err, restore)})
+	case outside:
+		if err := w.look(ctx); err != nil {
 			return err
 		}
-		return fmt.Errorf("read %s/%d at the checkpoint, offset %d: %w: the log ends before it: restore the topic", w.topic, f.Partition,
-			w.expected(f.Partition), f.Err)
-	case errors.Is(f.Err, kerr.UnknownTopicID), errors.Is(f.Err, kerr.UnknownTopicOrPartition):
-		if _, err := w.checkpoints(ctx); err != nil {
-			return err // deleted, or made again
+		if _, held := w.expected(f.Partition); held {
+			return w.resume(ctx, f.Partition) // the client reads nothing more of it until it is told where
+		}
+		return nil
+	case errors.Is(f.Err, kerr.UnknownTopicID), errors.Is(f.Err, kerr.InconsistentTopicID), errors.Is(f.Err, kerr.UnknownTopicOrPartition):
+		if err := w.look(ctx); err != nil {
+			return err
 		}
 	case !passes(f.Err):
 		return f.Err
 	}
 	w.log.Warn("reading failed, trying again", "partition", f.Partition, "error", f.Err)
 	return nil
+}
+
+// look compares the topic with the checkpoints once more: partitions that are halted by now rest.
+func (w *worker) look(ctx context.Context) error {
+	list, err := w.places(ctx)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range list {
+		if p.halted {
+			w.rest(p.Partition)
+		}
+	}
+	return nil
+}
+
+// halt stops a partition for every worker, until an operator has cleared its lane.
+func (w *worker) halt(ctx context.Context, partition int32, h *haltError) error {
+	w.mu.Lock()
+	w.rest(partition)
+	w.mu.Unlock()
+	err := w.untilReached(ctx, func() error {
+		return postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
+			generation, err := view.Active(ctx, tx)
+			if err != nil {
+				return err
+			}
+			c, err := view.Lock(ctx, tx, generation, partition)
+			if err != nil {
+				return err
+			}
+			return lane.Stop(ctx, tx, c.Lane, h.reason, h.from, h.to) // one that is halted already keeps its reason
+		})
+	})
+	if err == nil {
+		w.tell(partition, h)
+	}
+	return err
+}
+
+func (w *worker) tell(partition int32, h *haltError) {
+	w.log.Error("partition halted", "topic", w.topic, "partition", partition, "reason", h.reason, "from", h.from, "to", h.to, "error", h.err)
+}
+
+// rest reads a partition no further. The caller holds mu.
+func (w *worker) rest(partition int32) {
+	w.cl.PauseFetchPartitions(map[string][]int32{w.topic: {partition}})
+	delete(w.next, partition)
 }
 
 // resume goes on from where the checkpoint of a partition stands.
@@ -94,9 +169,9 @@ func (w *worker) untilReached(ctx context.Context, f func() error) error {
 	return err
 }
 
-// passes reports an error that goes away by itself.
+// passes reports an error that goes away by itself. A topic that is not there any more may be being restored.
 func passes(err error) bool {
-	return postgres.OutOfReach(err) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+	return errors.Is(err, kafka.ErrNoTopic) || postgres.OutOfReach(err) || kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
 }
 
 // mirrored hears what became of a mirror of offsets. A mirror that failed is made good by the next one.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/kafka"
@@ -20,73 +21,129 @@ import (
 // with them the order of an offer's events.
 var ErrPartitions = errors.New("the number of partitions has changed")
 
-// ErrLogGap reports a log that begins behind the checkpoint: records were deleted before they were projected.
-var ErrLogGap = errors.New("the log has lost records")
+// restore is the next step where a log is not the one that was read.
+const restore = "restore the topic that was read: the partition stays halted otherwise"
+
+// A place is where a partition is projected on from, and whether it is halted there.
+type place struct {
+	view.Checkpoint
+	halted bool
+}
 
 // seek answers where to read the partitions that the group has just given: at their checkpoints, whatever the group says.
 func (w *worker) seek(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	checkpoints, err := w.checkpoints(ctx)
+	list, err := w.places(ctx)
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for p := range offsets[w.topic] {
-		if int(p) >= len(checkpoints) {
+		switch {
+		case int(p) < len(list) && !list[p].halted:
+			w.cl.ResumeFetchPartitions(map[string][]int32{w.topic: {p}})
+			w.next[p] = list[p].Next
+			offsets[w.topic][p] = kgo.NewOffset().At(list[p].Next)
+		case slices.ContainsFunc(list, func(pl place) bool { return !pl.halted }) && int(p) >= len(list):
 			return nil, fmt.Errorf("%w: %s has partition %d now", ErrPartitions, w.topic, p)
+		default:
+			w.rest(p)
+			offsets[w.topic][p] = kgo.NewOffset().At(0)
 		}
-		w.expect(p, checkpoints[p].Next)
-		offsets[w.topic][p] = kgo.NewOffset().At(checkpoints[p].Next)
 	}
 	return offsets, nil
 }
 
-// checkpoints returns those of the active generation, by partition, once it is sure that the topic is the one that they
-// count in. The first time, it makes them: at the start of the log, with a lane for what each partition publishes.
-func (w *worker) checkpoints(ctx context.Context) (list []view.Checkpoint, err error) {
+// places returns where the partitions of the active generation stand, by partition. Those whose log does not hold what comes
+// next are halted then.
+//
+// Meanwhile other workers move the checkpoints, the relay and retention the bounds. So the checkpoints are read between two
+// looks at the bounds: whoever moves what, a sound log began before at or below a checkpoint, and ends afterwards at or above it.
+func (w *worker) places(ctx context.Context) (list []place, err error) {
 	err = w.untilReached(ctx, func() error {
-		topic, err := kafka.Describe(ctx, w.admin, w.topic, false)
+		before, err := kafka.Describe(ctx, w.admin, w.topic, false)
 		if err != nil {
 			return err
 		}
-		return postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
-			generation, err := view.Active(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if list, err = view.Positions(ctx, tx); err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(c view.Checkpoint) bool { return c.Generation != generation })
-			if len(list) > 0 {
-				return check(w.topic, topic, list)
-			}
-			lanes, err := lane.Register(ctx, tx, lane.Projector, streams.Observations, topic.ID, topic.Starts)
-			if err != nil {
-				return err
-			}
-			for _, l := range lanes {
-				list = append(list, view.Checkpoint{Generation: generation, Partition: l.Partition, TopicID: l.TopicID, Lane: l.ID, Next: l.Next})
-			}
-			return view.Start(ctx, tx, list)
-		})
+		if list, err = w.load(ctx, before); err != nil {
+			return err
+		}
+		after, err := kafka.Describe(ctx, w.admin, w.topic, false)
+		if err != nil {
+			return err
+		}
+		if after.ID != before.ID {
+			return fmt.Errorf("look at topic %s: %w", w.topic, kerr.InconsistentTopicID) // the next look sees one topic
+		}
+		return w.compare(ctx, list, before, after)
 	})
 	return list, err
 }
 
-// check compares a topic with the one that the checkpoints count in.
-func check(name string, t kafka.Topic, checkpoints []view.Checkpoint) error {
-	if have, want := len(t.Starts), len(checkpoints); have != want {
+// load reads the places. The first time, it makes them: at the start of the log, with a lane for what each partition
+// publishes.
+func (w *worker) load(ctx context.Context, topic kafka.Topic) (list []place, err error) {
+	err = postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
+		generation, err := view.Active(ctx, tx)
+		if err != nil {
+			return err
+		}
+		checkpoints, err := view.Positions(ctx, tx)
+		if err != nil {
+			return err
+		}
+		checkpoints = slices.DeleteFunc(checkpoints, func(c view.Checkpoint) bool { return c.Generation != generation })
+		var lanes []lane.Lane
+		if len(checkpoints) > 0 {
+			lanes, err = lane.List(ctx, tx, lane.Projector, streams.Observations)
+		} else if lanes, err = lane.Register(ctx, tx, lane.Projector, streams.Observations, topic.ID, topic.Starts); err == nil {
+			for _, l := range lanes {
+				checkpoints = append(checkpoints, view.Checkpoint{Generation: generation, Partition: l.Partition, TopicID: l.TopicID, Lane: l.ID, Next: l.Next})
+			}
+			err = view.Start(ctx, tx, checkpoints)
+		}
+		list = make([]place, len(checkpoints))
+		for i, c := range checkpoints {
+			list[i] = place{c, slices.ContainsFunc(lanes, func(l lane.Lane) bool { return l.ID == c.Lane && l.HaltReason != "" })}
+		}
+		return err
+	})
+	return list, err
+}
+
+// compare halts the places that the log does not hold, as it stood before and after they were read.
+func (w *worker) compare(ctx context.Context, list []place, before, after kafka.Topic) error {
+	recreated := slices.ContainsFunc(list, func(p place) bool { return p.TopicID != after.ID })
+	if have, want := len(before.Starts), len(list); have != want && !recreated {
 		return fmt.Errorf("%w: topic %s has %d, the view was projected from %d: make the topic again with %d and restore its records, or check that --kafka names the right cluster",
-			ErrPartitions, name, have, want, want)
+			ErrPartitions, w.topic, have, want, want)
 	}
-	for i, c := range checkpoints {
-		if c.TopicID != t.ID {
-			return fmt.Errorf("%w: topic %s has id %s, the view was projected from %s: run offerlog adopt once what it lost is known",
-				lane.ErrRecreated, name, t.ID, c.TopicID)
+	for i := range list {
+		p := &list[i]
+		var h *haltError
+		switch {
+		case p.halted:
+			continue
+		case recreated:
+			h = &haltError{lane.TopicRecreated, p.Next, p.Next,
+				fmt.Errorf("%w: topic %s has id %s, the view was projected from %s: %s", lane.ErrRecreated, w.topic, after.ID, p.TopicID, restore)}
+		case before.Starts[i] > p.Next:
+			h = &haltError{lane.LogGap, p.Next, before.Starts[i],
+				fmt.Errorf("the log begins at offset %d, the checkpoint stands at %d: %s", before.Starts[i], p.Next, restore)}
+		case after.Ends[i] < p.Next:
+			h = &haltError{lane.LogTruncated, after.Ends[i], p.Next,
+				fmt.Errorf("the log ends at offset %d, the checkpoint stands at %d: %s", after.Ends[i], p.Next, restore)}
+		default:
+			continue
 		}
-		if start := t.Starts[i]; c.Next < start {
-			return fmt.Errorf("%w: %s/%d begins at offset %d, the checkpoint stands at %d: restore the records between them",
-				ErrLogGap, name, c.Partition, start, c.Next)
+		err := postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
+			return lane.Stop(ctx, tx, p.Lane, h.reason, h.from, h.to)
+		})
+		if err != nil {
+			return err
 		}
+		w.tell(p.Partition, h)
+		p.halted = true
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/kafka"
@@ -635,41 +635,9 @@ func TestWhatTheStageRefuses(t *testing.T) {
 		want error
 		text string // of the error: what to do
 	}{
-		"a topic with more partitions": {func(t *testing.T, in *installation) {
-			if _, err := kadm.NewClient(in.client).CreatePartitions(t.Context(), 1, in.topic()); err != nil {
-				t.Fatal(err)
-			}
-		}, project.ErrPartitions, "has 3, the view was projected from 2"},
-		"a topic that was made again": {func(_ *testing.T, in *installation) {
-			in.deleteTopic()
-			in.makeTopic(2)
-		}, lane.ErrRecreated, "run offerlog adopt"},
+		"a topic with more partitions": {func(_ *testing.T, in *installation) { in.addPartition() },
+			project.ErrPartitions, "has 3, the view was projected from 2"},
 		"no topic": {func(_ *testing.T, in *installation) { in.deleteTopic() }, kafka.ErrNoTopic, "run offerlog topics apply"},
-		"a record that is no event": {func(_ *testing.T, in *installation) {
-			in.write(kgo.TryCommit, &kgo.Record{Topic: in.topic(), Value: []byte("{}")})
-		}, nil, "nobody but the relay may write this topic"},
-		"a log that has lost records": {func(t *testing.T, in *installation) {
-			in.say(1, claim{record: "A-1", version: 2}.observation(t, "2"))
-			ends, err := kadm.NewClient(in.client).ListEndOffsets(t.Context(), in.topic())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := kadm.NewClient(in.client).DeleteRecords(t.Context(), ends.Offsets()); err != nil {
-				t.Fatal(err)
-			}
-		}, project.ErrLogGap, "restore the records between them"},
-		"a log that ends before the checkpoint": {func(t *testing.T, in *installation) {
-			in.query(func(tx pgx.Tx) error {
-				c, err := view.Lock(t.Context(), tx, 1, kafka.PartitionOf("t1/ACC-1/A-1", 2))
-				c.Next += 100
-				return errors.Join(err, view.Advance(t.Context(), tx, c))
-			})
-		}, kerr.OffsetOutOfRange, "restore the topic"},
-		"an event without history": {func(t *testing.T, in *installation) {
-			o := claim{record: "A-9", version: 1}.observation(t, "9")
-			o.Lane, o.Seq = 9, 1
-			in.relay(kgo.TryCommit, history.Event{Observation: o})
-		}, view.ErrBehind, "restore the newest backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := install(t, fake(t), 2)
@@ -679,14 +647,180 @@ func TestWhatTheStageRefuses(t *testing.T) {
 			stage.halt()
 			before := in.digest()
 			tt.harm(t, in)
-			err := in.start().fails(t)
-			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+			if err := in.start().fails(t); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
 			}
 			if got := in.digest(); got != before {
 				t.Error("the view has changed")
 			}
 		})
+	}
+}
+
+// What harms a partition halts it alone, with a reason, and the others go on.
+func TestWhatHaltsAPartitionLeavesTheOthersAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		harm    func(t *testing.T, in *installation, sick string) // in the partition of a record
+		running bool                                              // the harm comes while the stage runs
+		want    string                                            // of the lane
+		text    string                                            // in the log: what to do
+	}{
+		"a record that is no event, behind one that is": {func(t *testing.T, in *installation, sick string) {
+			in.write(kgo.TryCommit, record(t, in.topic(), in.feeder.events[1][0]), &kgo.Record{Topic: in.topic(), Key: []byte("t1/ACC-1/" + sick), Value: []byte("{}")})
+		}, true, "invariant_broken 3-4", "nobody but the relay may write this topic"},
+		"an event without history": {func(t *testing.T, in *installation, _ string) {
+			o := claim{record: in.recordIn(0, 1), version: 1}.observation(t, "9")
+			o.Lane, o.Seq = 9, 1
+			in.relay(kgo.TryCommit, history.Event{Observation: o})
+		}, true, "invariant_broken 2-4", "restore the newest backup"},
+		"a lane that does not stand where its checkpoint does": {func(t *testing.T, in *installation, sick string) {
+			in.superuser("UPDATE lane SET next = next + 1 WHERE kind = 'projector' AND partition = 0")
+			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2"))
+		}, true, "invariant_broken 2-4", "does not stand at 2"},
+		"an offer that is published under a higher revision": {func(t *testing.T, in *installation, sick string) {
+			in.superuser("UPDATE publication SET revision = 99")
+			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2"))
+		}, true, "invariant_broken 2-4", "a higher revision already"},
+		"a lane that was halted meanwhile": {func(t *testing.T, in *installation, sick string) {
+			in.superuser("UPDATE lane SET halt_reason = 'log_gap', halt_from = 5, halt_to = 6 WHERE kind = 'projector' AND partition = 0")
+			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2"))
+		}, true, "log_gap 5-6", "is halted"},
+		"a log that ends before the checkpoint": {func(t *testing.T, in *installation, sick string) {
+			in.moveCheckpoint(100)
+			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2")) // the stage is fenced, and reads on at 102
+		}, true, "log_truncated 4-102", "restore the topic that was read"},
+		"a log that ended before the checkpoint": {func(_ *testing.T, in *installation, _ string) {
+			in.moveCheckpoint(100)
+		}, false, "log_truncated 2-102", "restore the topic that was read"},
+		"a log that has lost records": {func(t *testing.T, in *installation, sick string) {
+			in.say(1, claim{record: sick, version: 2}.observation(t, "2"))
+			offsets := kadm.Offsets{}
+			offsets.Add(kadm.Offset{Topic: in.topic(), Partition: 0, At: 4})
+			if _, err := kadm.NewClient(in.client).DeleteRecords(t.Context(), offsets); err != nil {
+				t.Fatal(err)
+			}
+		}, false, "log_gap 2-4", "restore the topic that was read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := install(t, fake(t), 2)
+			stage := in.start()
+			sick, well := in.recordIn(0, 0), in.recordIn(1, 0)
+			in.say(1, claim{record: sick, version: 1, price: "1"}.observation(t, "1"))
+			in.settle()
+			if !tt.running {
+				stage.halt()
+			}
+			tt.harm(t, in, sick)
+			if !tt.running {
+				stage = in.start()
+			}
+			in.wantHalts(tt.want, "")
+			in.until("the log says "+tt.text, func() bool { return strings.Contains(in.log.String(), tt.text) })
+			at := in.positions()[0].Next
+			in.say(2, claim{record: well, version: 1, price: "1"}.observation(t, "well 1"))
+			in.settleOnly(1)
+			stage.halt()
+			if stage.err != nil {
+				t.Errorf("the stage has ended: %v", stage.err)
+			}
+			// Also of a stage that begins.
+			in.start()
+			in.say(2, claim{record: well, version: 2, price: "2"}.observation(t, "well 2"))
+			in.settleOnly(1)
+			in.wantHalts(tt.want, "")
+			if got := in.positions()[0].Next; got != at {
+				t.Errorf("the halted partition: got checkpoint %d, want %d as before", got, at)
+			}
+		})
+	}
+}
+
+// recordIn returns the n-th record whose key is in a partition of two.
+func (in *installation) recordIn(partition int32, n int) string {
+	for i := 0; ; i++ {
+		record := fmt.Sprintf("R-%d", i)
+		if kafka.PartitionOf("t1/ACC-1/"+record, 2) != partition {
+			continue
+		}
+		if n--; n < 0 {
+			return record
+		}
+	}
+}
+
+// moveCheckpoint sets that of partition 0 ahead, as a log that was restored from an older copy has it.
+func (in *installation) moveCheckpoint(by int64) {
+	in.t.Helper()
+	in.query(func(tx pgx.Tx) error {
+		c, err := view.Lock(in.t.Context(), tx, 1, 0)
+		c.Next += by
+		return errors.Join(err, view.Advance(in.t.Context(), tx, c))
+	})
+}
+
+// wantHalts waits for the halts of the partitions, in their order: "log_gap 2-5", or "".
+func (in *installation) wantHalts(want ...string) {
+	in.t.Helper()
+	in.until(fmt.Sprintf("the halts %q", want), func() bool {
+		var lanes []lane.Lane
+		in.query(func(tx pgx.Tx) (err error) {
+			lanes, err = lane.List(in.t.Context(), tx, lane.Projector, streams.Observations)
+			return err
+		})
+		got := make([]string, len(lanes))
+		for i, l := range lanes {
+			if l.HaltReason != "" {
+				got[i] = fmt.Sprintf("%s %d-%d", l.HaltReason, l.HaltFrom, l.HaltTo)
+			}
+		}
+		return slices.Equal(got, want)
+	})
+}
+
+// settleOnly waits until all of one partition is projected.
+func (in *installation) settleOnly(partition int32) {
+	in.t.Helper()
+	end := in.ends()[partition]
+	in.until(fmt.Sprintf("the end of partition %d, %d, is projected", partition, end), func() bool { return in.positions()[partition].Next >= end })
+}
+
+// A new leader that has fewer records than were projected says so, and takes others under their offsets.
+func TestALogThatWasCutOffAndWrittenOnHaltsItsPartitionAlone(t *testing.T) {
+	addr, broker := rig.FakeKafka(t)
+	in := install(t, addr, 2)
+	in.start()
+	sick, well := in.recordIn(0, 0), in.recordIn(1, 0)
+	in.say(1, claim{record: sick, version: 1}.observation(t, "1"), claim{record: sick, version: 2}.observation(t, "2"))
+	in.settle()
+	at := in.positions()[0].Next
+	broker.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		asked := req.(*kmsg.OffsetForLeaderEpochRequest)
+		answer := asked.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		for _, topic := range asked.Topics {
+			told := kmsg.OffsetForLeaderEpochResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				one := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				one.Partition, one.LeaderEpoch, one.EndOffset = p.Partition, p.LeaderEpoch, 1
+				told.Partitions = append(told.Partitions, one)
+			}
+			answer.Topics = append(answer.Topics, told)
+		}
+		return answer, nil, true
+	})
+	node, _, err := broker.AddNode(-1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.MoveTopicPartition(in.topic(), 0, node); err != nil {
+		t.Fatal(err)
+	}
+	in.say(1, claim{record: sick, version: 3}.observation(t, "3"))
+	in.wantHalts(fmt.Sprintf("log_truncated 1-%d", at), "")
+	in.say(2, claim{record: well, version: 1}.observation(t, "4"))
+	in.settleOnly(1)
+	if got := in.positions()[0].Next; got != at {
+		t.Errorf("the halted partition: got checkpoint %d, want %d as before", got, at)
 	}
 }
 
@@ -697,32 +831,56 @@ func (in *installation) deleteTopic() {
 	}
 }
 
-func TestATopicThatChangesWhileTheStageRunsEndsIt(t *testing.T) {
+func TestATopicThatWasMadeAgainIsHalted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		harm func(t *testing.T, in *installation)
-		want error
+		running    bool
+		partitions int32 // of the new topic
 	}{
-		"made again": {func(_ *testing.T, in *installation) {
-			in.deleteTopic()
-			in.makeTopic(1)
-		}, lane.ErrRecreated},
-		"another partition": {func(t *testing.T, in *installation) {
-			if _, err := kadm.NewClient(in.client).CreatePartitions(t.Context(), 1, in.topic()); err != nil {
-				t.Fatal(err)
-			}
-		}, project.ErrPartitions},
+		"while the stage runs":                      {true, 2},
+		"while none runs":                           {false, 2},
+		"with more partitions":                      {false, 3},
+		"with more partitions while the stage runs": {true, 3},
+		"with fewer partitions":                     {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := install(t, fake(t), 1)
+			in := install(t, fake(t), 2)
 			stage := in.start()
-			in.say(1, claim{record: "A-1", version: 1}.observation(t, "1"))
+			in.say(1, claim{record: in.recordIn(0, 0), version: 1}.observation(t, "1"))
 			in.settle()
-			tt.harm(t, in)
-			// Between the old topic and the new one there is none.
-			if err := stage.fails(t); !errors.Is(err, tt.want) && !errors.Is(err, kafka.ErrNoTopic) {
-				t.Errorf("got %v, want %v", err, tt.want)
+			if !tt.running {
+				stage.halt()
+			}
+			at := in.positions()[1].Next
+			in.deleteTopic()
+			in.makeTopic(tt.partitions)
+			if !tt.running {
+				stage = in.start()
+			}
+			in.wantHalts("topic_recreated 2-2", fmt.Sprintf("topic_recreated %d-%d", at, at))
+			in.until("the log says what to do", func() bool { return strings.Contains(in.log.String(), "restore the topic that was read") })
+			stage.halt()
+			if stage.err != nil {
+				t.Errorf("the stage has ended: %v", stage.err)
 			}
 		})
+	}
+}
+
+func TestATopicWithAnotherPartitionEndsTheStage(t *testing.T) {
+	in := install(t, fake(t), 1)
+	stage := in.start()
+	in.say(1, claim{record: "A-1", version: 1}.observation(t, "1"))
+	in.settle()
+	in.addPartition()
+	if err := stage.fails(t); !errors.Is(err, project.ErrPartitions) {
+		t.Errorf("got %v, want %v", err, project.ErrPartitions)
+	}
+}
+
+func (in *installation) addPartition() {
+	in.t.Helper()
+	if _, err := kadm.NewClient(in.client).CreatePartitions(in.t.Context(), 1, in.topic()); err != nil {
+		in.t.Fatal(err)
 	}
 }

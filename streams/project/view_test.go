@@ -414,7 +414,7 @@ func TestS_004_10_ListsShowWhatIsForSale(t *testing.T) {
 		})
 	}
 	err = postgres.AsTenant(ctx, pool, postgres.Read, "t1", func(tx pgx.Tx) error {
-		list, err := history.List(ctx, tx, history.Filter{Record: "A-1", Limit: 10})
+		list, err := history.List(ctx, tx, history.Filter{Account: "ACC-1", Record: "A-1", Limit: 10})
 		if len(list) != 2 {
 			t.Errorf("history of the deleted offer: got %d observations, want 2", len(list))
 		}

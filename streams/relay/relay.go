@@ -39,7 +39,7 @@ type Config struct {
 	Holder    string        // names this process in leases; made of host, process and chance where empty
 	Lease     time.Duration // how long a lane stays with a process that has gone: 10 s
 	Poll      time.Duration // between two looks for new events, where nobody calls Wake: 50 ms
-	MaxEvents int           // of one transaction: 10,000
+	MaxEvents int           // of one transaction, where nothing fails: 10,000
 	Prune     time.Duration // between two prunings of the outbox: 2 s
 	SlotBytes int64         // of a slot of the outbox, from which on the next one is used: 64 MiB
 }
@@ -183,7 +183,7 @@ func (s *Stage) tend(ctx context.Context, crew *crew) error {
 	for _, lease := range leases {
 		s.log.DebugContext(ctx, "took a lane", "lane", lease.Lane, "epoch", lease.Epoch)
 		laneCtx, stop := context.WithCancel(ctx)
-		w := &worker{Stage: s, lease: lease, work: make(chan struct{}, 1), stop: stop, log: s.log.With("lane", lease.Lane)}
+		w := &worker{Stage: s, lease: lease, work: make(chan struct{}, 1), stop: stop, log: s.log.With("lane", lease.Lane), limit: int64(s.cfg.MaxEvents)}
 		crew.workers[lease.Lane] = w
 		crew.running.Go(func() {
 			defer w.ended.Store(true)

@@ -6,16 +6,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/rig"
 )
 
 func TestEachEventIsPublishedOnceInTheOrderOfItsLane(t *testing.T) {
@@ -24,7 +28,7 @@ func TestEachEventIsPublishedOnceInTheOrderOfItsLane(t *testing.T) {
 		s, _ := w.start(Config{MaxEvents: 7}) // so that transactions end inside of ranges
 		for i := range 20 {
 			for _, l := range w.lanes {
-				w.store(l, []string{"o", "ossso", strings.Repeat("o", 30), "cocbc", "c"}[(i+l)%5])
+				w.store(l, []string{"o", "ossso", strings.Repeat("o", 30), "cocc", "c"}[(i+l)%5])
 				s.Wake()
 			}
 		}
@@ -48,7 +52,7 @@ func TestEventsAreCloudEventsInBinaryMode(t *testing.T) {
 	onBothBrokers(t, func(t *testing.T, w *world) {
 		w.addLanes(1)
 		l := w.lanes[0]
-		w.store(l, "oscb")
+		w.store(l, "osc")
 		w.start(Config{})
 		w.settle()
 		var recordedAt time.Time
@@ -57,12 +61,11 @@ func TestEventsAreCloudEventsInBinaryMode(t *testing.T) {
 			"datacontenttype": "application/json", "lane": strconv.Itoa(l), "tenant": "acme"}
 		observed, changed := key(l, 1), key(l, 3)
 		want := []map[string]string{
-			{"laneseq": "1", "type": "offerlog.observation.recorded.v1", "id": w.newest[l].ID().String(), "subject": "R 1-1", "partitionkey": observed.String()},
-			{"laneseq": "2", "type": "offerlog.observation.sighted.v1", "subject": "R 1-1", "partitionkey": observed.String()},
-			{"laneseq": "3", "type": "offerlog.offer.changed.v1", "id": eventID(l, 3).String(), "subject": "R 1-3", "partitionkey": changed.String()},
-			{"laneseq": "4", "type": "offerlog.test.v1", "id": eventID(l, 4).String()},
+			{"laneseq": "1", "type": "offerlog.observation.recorded.v1", "id": w.newest[l].ID().String(), "subject": "R%201-1", "partitionkey": observed.String()},
+			{"laneseq": "2", "type": "offerlog.observation.sighted.v1", "subject": "R%201-1", "partitionkey": observed.String()},
+			{"laneseq": "3", "type": "offerlog.offer.changed.v1", "id": eventID(l, 3).String(), "subject": "R%201-3", "partitionkey": changed.String()},
 		}
-		keys := []string{observed.String(), observed.String(), changed.String(), ""}
+		keys := []string{observed.String(), observed.String(), changed.String()}
 		for _, topic := range []string{streams.Observations, streams.CurrentOffers} {
 			for _, r := range slices.Concat(w.committed(topic)...) {
 				item := delivery.Decode(r)[0]
@@ -88,26 +91,90 @@ func TestEventsAreCloudEventsInBinaryMode(t *testing.T) {
 	})
 }
 
-// A broadcast is one number of its lane and one record in each partition, in its place among the others.
-func TestAControlEventReachesEveryPartition(t *testing.T) {
-	onBothBrokers(t, func(t *testing.T, w *world) {
-		w.addLanes(1)
-		w.store(w.lanes[0], "oobooooboo")
-		w.start(Config{})
-		w.settle()
-		w.verify()
-		for p, records := range w.committed(streams.Observations) {
-			n := 0
-			for _, r := range records {
-				if header(r, "ce_type") == "offerlog.test.v1" {
-					n++
-				}
-			}
-			if n != 2 {
-				t.Errorf("partition %d: got %d control events, want 2", p, n)
-			}
-		}
+// The time of a transaction is stood for by a number of records, beyond which the broker takes no more.
+func TestATransactionThatDoesNotFitIsTriedWithHalfOfItsEvents(t *testing.T) {
+	addr, broker := rig.FakeKafka(t)
+	w := newWorld(t, addr)
+	w.addLanes(1)
+	meter := &meter{most: 6}
+	meter.watch(broker)
+	w.store(w.lanes[0], strings.Repeat("o", 60))
+	s, _ := w.start(Config{MaxEvents: 40})
+	w.settle()
+	w.verify()
+	if got := s.Stats(); got.Restarts < 3 || len(got.Halted) != 0 {
+		t.Errorf("got %+v, want a restart for each time that a transaction was halved", got)
+	}
+	meter.lift()
+	w.store(w.lanes[0], strings.Repeat("o", 400))
+	w.settle()
+	w.verify()
+	if got, want := meter.largest(), 40+1; got != want {
+		t.Errorf("the largest transaction after the broker recovered: got %d records, want %d", got, want)
+	}
+}
+
+// A meter counts the records of each transaction and refuses those beyond the most that may be.
+type meter struct {
+	mu              sync.Mutex
+	most            int // 0: any number
+	open, committed int // records of the open transaction, and of the largest committed one
+}
+
+func (m *meter) watch(broker *kfake.Cluster) {
+	control := func(key kmsg.Key, f func(kmsg.Request) kmsg.Response) {
+		broker.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			broker.KeepControl()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			resp := f(r)
+			return resp, nil, resp != nil
+		})
+	}
+	control(kmsg.InitProducerID, func(kmsg.Request) kmsg.Response {
+		m.open = 0
+		return nil
 	})
+	control(kmsg.EndTxn, func(kmsg.Request) kmsg.Response {
+		m.committed, m.open = max(m.committed, m.open), 0
+		return nil
+	})
+	control(kmsg.Produce, func(r kmsg.Request) kmsg.Response {
+		req := r.(*kmsg.ProduceRequest)
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				var b kmsg.RecordBatch
+				if err := b.ReadFrom(p.Records); err != nil {
+					panic(err)
+				}
+				m.open += int(b.NumRecords)
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.MessageTooLarge.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		if m.most == 0 || m.open <= m.most {
+			return nil
+		}
+		return resp
+	})
+}
+
+// lift ends the refusals and forgets what was counted.
+func (m *meter) lift() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most, m.committed = 0, 0
+}
+
+func (m *meter) largest() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.committed
 }
 
 // The case outbox-slow-transaction: a transaction that began first commits last.
@@ -191,7 +258,7 @@ func TestAStartingLaneWaitsForOpenTransactionsOfOthers(t *testing.T) {
 		_, stop := w.start(Config{})
 		w.settle()
 		w.must(other.BeginTransaction())
-		w.must(other.ProduceSync(t.Context(), cursorRecord(w.cluster, 999, 1)).FirstErr())
+		w.must(other.ProduceSync(t.Context(), CursorRecord(w.cluster, 999, 1)).FirstErr())
 		w.store(w.lanes[0], "ooo")
 		w.settle() // behind the open one
 		stop()
@@ -231,7 +298,7 @@ func TestACursorIsFoundHoweverFarItIsFromTheEnd(t *testing.T) {
 		stop()
 		var others kgo.FirstErrPromise
 		for n := range int64(cursorWindow + cursorWindow/2) {
-			w.client.Produce(t.Context(), cursorRecord(w.cluster, 999, n), others.Promise())
+			w.client.Produce(t.Context(), CursorRecord(w.cluster, 999, n), others.Promise())
 		}
 		w.must(w.client.Flush(t.Context()))
 		w.must(others.Err())

@@ -37,6 +37,7 @@ type worker struct {
 	work  chan struct{} // there may be something to publish
 	stop  context.CancelFunc
 	ended atomic.Bool
+	limit int64 // of events in a transaction; less than MaxEvents after one that failed
 }
 
 func (w *worker) notify() {
@@ -161,12 +162,27 @@ func (w *worker) session(ctx context.Context, progress func()) error {
 			}
 			continue
 		}
-		if err := s.publish(context.WithoutCancel(ctx), b); err != nil {
+		events := b.last - s.cursor
+		err = s.publish(context.WithoutCancel(ctx), b)
+		w.adapt(events, s.cursor == b.last)
+		if err != nil {
 			return err
 		}
 		progress()
 	}
 	return nil
+}
+
+// adapt sets the limit of the next transaction. One that failed may have been too large for its time, on a slow network or a
+// busy broker, and would fail again: the next has half of its events. Each that is committed brings the limit back by a
+// tenth of MaxEvents.
+func (w *worker) adapt(events int64, committed bool) {
+	most := int64(w.cfg.MaxEvents)
+	if committed {
+		w.limit = min(most, w.limit+max(1, most/10))
+	} else {
+		w.limit = max(1, events/2)
+	}
 }
 
 // start fences every other producer of the lane and finds out where its log stands.
@@ -240,7 +256,7 @@ func (s *session) publish(ctx context.Context, b batch) error {
 		}
 		s.client.Produce(ctx, rec, promise.Promise())
 	}
-	s.client.Produce(ctx, cursorRecord(s.cluster, s.lease.Lane, b.last), promise.Promise())
+	s.client.Produce(ctx, CursorRecord(s.cluster, s.lease.Lane, b.last), promise.Promise())
 	if err := s.client.Flush(ctx); err != nil {
 		return fmt.Errorf("publish the events %d to %d: %w", s.cursor+1, b.last, err)
 	}

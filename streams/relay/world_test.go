@@ -109,7 +109,7 @@ func (w *world) addLanes(n int) {
 }
 
 // store stores one event of a lane for each letter of what, in one transaction: o an observation, s a sighting of the last
-// one, c a change of an offer, b a broadcast.
+// one, c a change of an offer.
 func (w *world) store(l int, what string) {
 	w.t.Helper()
 	w.must(w.storeWhile(l, what, func() {}))
@@ -152,9 +152,6 @@ func (w *world) storeWhile(l int, what string, hold func()) error {
 				k := key(l, seq)
 				events = append(events, outbox.Event{Lane: l, Seq: seq, Topic: streams.CurrentOffers, Key: k.String(), ID: eventID(l, seq),
 					Type: streams.OfferChanged, Body: fmt.Appendf(nil, `{"tenant":"acme","revision":%d,"note":%q}`, seq, strings.Repeat("x", 400)), RecordedAt: h.RecordedAt})
-			case 'b':
-				events = append(events, outbox.Event{Lane: l, Seq: seq, Topic: streams.Observations, ID: eventID(l, seq), Type: "offerlog.test.v1",
-					Body: []byte(`{"tenant":"acme"}`), RecordedAt: h.RecordedAt})
 			}
 			if kind == 'o' || kind == 's' {
 				if n := len(ranges); n > 0 && ranges[n-1].Last == seq-1 {
@@ -373,10 +370,6 @@ func (w *world) verify() {
 				add(streams.Observations, kafka.PartitionOf(key(l, newest).String(), partitions))
 			case 'c':
 				add(streams.CurrentOffers, kafka.PartitionOf(key(l, seq).String(), partitions))
-			case 'b':
-				for p := range int32(partitions) {
-					add(streams.Observations, p)
-				}
 			}
 		}
 	}
