@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,8 +13,8 @@ import (
 
 func TestAnEventIsWhatItsEnvelopeAndItsDataSay(t *testing.T) {
 	header := func(pairs ...string) (h []kgo.RecordHeader) {
-		for i := 0; i < len(pairs); i += 2 {
-			h = append(h, kgo.RecordHeader{Key: pairs[i], Value: []byte(pairs[i+1])})
+		for pair := range slices.Chunk(pairs, 2) {
+			h = append(h, kgo.RecordHeader{Key: pair[0], Value: []byte(pair[1])})
 		}
 		return h
 	}

@@ -27,8 +27,8 @@ func (s *scene) noise(n int) string {
 // headers is a record with these headers and nothing else.
 func headers(value string, pairs ...string) *kgo.Record {
 	r := &kgo.Record{Topic: streams.Deliveries, Value: []byte(value)}
-	for i := 0; i < len(pairs); i += 2 {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: pairs[i], Value: []byte(pairs[i+1])})
+	for pair := range slices.Chunk(pairs, 2) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: pair[0], Value: []byte(pair[1])})
 	}
 	return r
 }

@@ -264,8 +264,8 @@ func newProxy(t testing.TB, pool *pgxpool.Pool) *proxy {
 
 // use leads a worker through the proxy.
 func (p *proxy) use(c *pgxpool.Config) {
-	a := p.listener.Addr().(*net.TCPAddr)
-	c.ConnConfig.Host, c.ConnConfig.Port = a.IP.String(), uint16(a.Port)
+	a := p.listener.Addr().(*net.TCPAddr).AddrPort()
+	c.ConnConfig.Host, c.ConnConfig.Port = a.Addr().String(), a.Port()
 	c.ConnConfig.Fallbacks = nil
 }
 
@@ -303,7 +303,7 @@ func (p *proxy) accept() {
 
 func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.server)
+	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.server)
 	if err != nil {
 		return
 	}
