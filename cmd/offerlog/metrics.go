@@ -16,11 +16,7 @@ import (
 )
 
 // What this process has done, from its own ingest stage.
-var (
-	deliveriesTotal = prometheus.NewDesc("offerlog_deliveries_total", "Outcomes recorded by this process.", []string{"outcome"}, nil)
-	batchRecords    = prometheus.NewDesc("offerlog_batch_records", "Records of each batch stored by this process.", nil, nil)
-	commitSeconds   = prometheus.NewDesc("offerlog_commit_seconds", "Time from a batch's last record read to its commit, in this process.", nil, nil)
-)
+var deliveriesTotal = prometheus.NewDesc("offerlog_deliveries_total", "Outcomes recorded by this process.", []string{"outcome"}, nil)
 
 // What stands in the servers, whoever did it.
 var (
@@ -41,21 +37,40 @@ type collector struct {
 	log     *slog.Logger
 	ingest  func() ingest.Stats // nil where this process does not ingest
 
+	batchRecords  prometheus.Histogram
+	commitSeconds prometheus.Histogram
+
 	mu    sync.Mutex
 	last  snapshot
 	asked time.Time
 }
 
+// newCollector returns a collector of a process that ingests nothing yet.
+func newCollector(kafka *kgo.Client, cluster kafka.Cluster, pool *pgxpool.Pool, log *slog.Logger) *collector {
+	return &collector{kafka: kafka, cluster: cluster, pool: pool, log: log,
+		batchRecords: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "offerlog_batch_records",
+			Help: "Records of each batch that this process has stored.", Buckets: prometheus.ExponentialBuckets(1, 4, 8)}),
+		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "offerlog_commit_seconds",
+			Help: "Length of each transaction that stored a batch, in this process.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 14)}),
+	}
+}
+
+// stored observes a batch.
+func (c *collector) stored(records int, took time.Duration) {
+	c.batchRecords.Observe(float64(records))
+	c.commitSeconds.Observe(took.Seconds())
+}
+
 // registry returns a registry of its own with c and the usual figures of a Go process.
 func (c *collector) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(c, c.batchRecords, c.commitSeconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{deliveriesTotal, batchRecords, commitSeconds, lagRecords, lagSeconds, quarantineOpen, partitionHalted} {
+	for _, d := range []*prometheus.Desc{deliveriesTotal, lagRecords, lagSeconds, quarantineOpen, partitionHalted} {
 		ch <- d
 	}
 }
@@ -68,9 +83,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for outcome, n := range s.Outcomes {
 			ch <- prometheus.MustNewConstMetric(deliveriesTotal, prometheus.CounterValue, float64(n), string(outcome))
 		}
-		batches := uint64(s.Batches) //nolint:gosec // a count
-		ch <- prometheus.MustNewConstSummary(batchRecords, batches, float64(s.Records), nil)
-		ch <- prometheus.MustNewConstSummary(commitSeconds, batches, s.Busy.Seconds(), nil)
 	}
 	s := c.snapshot()
 	for stage, l := range s.lags {

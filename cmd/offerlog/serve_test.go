@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -88,7 +89,7 @@ const haltedProjector = `INSERT INTO lane (id, kind, topic, topic_id, partition,
 
 func TestReadyzNamesWhatIsNotReady(t *testing.T) {
 	b := newBench(t)
-	s := &server{kafka: b.kafka, pool: b.pool, archive: t.TempDir(), metrics: (&collector{}).registry()}
+	s := &server{kafka: b.kafka, pool: b.pool, archive: t.TempDir(), metrics: newCollector(nil, kafka.Cluster{}, nil, nil).registry()}
 	check := func(what string, wantStatus int, want ...string) {
 		t.Helper()
 		rec := httptest.NewRecorder()
@@ -140,16 +141,23 @@ func TestMetricsShowLagQuarantineAndHalts(t *testing.T) {
 	b.produce(t, streams.Observations, 0, "done", "d", "e")
 	b.sql(t, haltedProjector)
 
-	c := &collector{kafka: b.kafka, cluster: b.cluster, pool: b.pool, log: slog.New(slog.DiscardHandler)}
+	c := newCollector(b.kafka, b.cluster, b.pool, slog.New(slog.DiscardHandler))
+	c.stored(3, 5*time.Millisecond)
+	c.stored(5, 9*time.Millisecond)
 	rec := httptest.NewRecorder()
 	(&server{metrics: c.registry()}).routes().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	var got []string
 	for line := range strings.Lines(rec.Body.String()) {
-		if strings.HasPrefix(line, "offerlog_") && !strings.Contains(line, "seconds") {
+		if strings.HasPrefix(line, "offerlog_") && !strings.Contains(line, "lag_seconds") && !strings.Contains(line, "seconds_sum") &&
+			(!strings.Contains(line, "_bucket") || strings.Contains(line, `commit_seconds_bucket{le="0.008"}`)) {
 			got = append(got, strings.TrimSpace(line))
 		}
 	}
 	want := []string{
+		`offerlog_batch_records_sum 8`,
+		`offerlog_batch_records_count 2`,
+		`offerlog_commit_seconds_bucket{le="0.008"} 1`,
+		`offerlog_commit_seconds_count 2`,
 		`offerlog_partition_halted{reason="invariant_broken"} 1`,
 		`offerlog_partition_halted{reason="log_gap"} 1`,
 		`offerlog_quarantine_open{reason="unknown_feed"} 2`,
@@ -194,7 +202,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{listener: listener, metrics: (&collector{}).registry()}
+	s := &server{listener: listener, metrics: newCollector(nil, kafka.Cluster{}, nil, nil).registry()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -17,7 +17,7 @@ func (in *installation) makeStages(roles []string) error {
 	var (
 		log     = in.app.log()
 		cluster = in.app.settings.Cluster()
-		observe = &collector{kafka: in.kafka, cluster: cluster, pool: in.pool, log: log}
+		observe = newCollector(in.kafka, cluster, in.pool, log)
 		folder  string
 		wake    func()
 	)
@@ -34,7 +34,8 @@ func (in *installation) makeStages(roles []string) error {
 		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
-		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: min(runtime.GOMAXPROCS(0), 4), Committed: wake}, log)
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: min(runtime.GOMAXPROCS(0), 4), Committed: wake,
+			Stored: observe.stored}, log)
 		in.stages = append(in.stages, i)
 		observe.ingest, folder = i.Stats, in.app.settings.Archive
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Topics     []string // input topics beside those of the feeds, by their own names
 	MaxRecords int      // records of one batch at most; default 5000
 	Committed  func()   // called after each commit: something waits in the outbox
+	// Stored is called after each commit with the records of the batch and how long its transaction took.
+	Stored func(records int, took time.Duration)
 }
 
 // A Stage is the workers of one process: they share the partitions of the input topics among themselves and with all others.
@@ -76,6 +78,9 @@ func New(pool *pgxpool.Pool, cluster kafka.Cluster, arch Archive, mapper Mapper,
 	cfg.MaxRecords = cmp.Or(cfg.MaxRecords, 5000)
 	if cfg.Committed == nil {
 		cfg.Committed = func() {}
+	}
+	if cfg.Stored == nil {
+		cfg.Stored = func(int, time.Duration) {}
 	}
 	return &Stage{pool: pool, cluster: cluster, archive: arch, mapper: mapper, cfg: cfg, log: log.With("stage", "ingest"), stats: newStats()}
 }
@@ -166,7 +171,7 @@ var errReadAgain = errors.New("the batch was read under what is no longer in for
 
 // take does all that a batch needs, up to its commit.
 func (w *worker) take(ctx context.Context, src *source, b *batch) error {
-	started := time.Now()
+	var took time.Duration
 	for {
 		if err := w.read(ctx, b); err != nil {
 			return err
@@ -176,7 +181,9 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		err = w.store(ctx, b, stored)
+		took = time.Since(began)
 		if errors.Is(err, errReadAgain) {
 			continue
 		}
@@ -192,8 +199,9 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 	w.cfg.Committed()
 	src.committed(ctx, b)
 	fault.Point("ingest.after_mirror")
-	w.stats.batch(b, time.Since(started))
-	w.log.Debug("batch stored", "records", b.records, "events", len(b.events), "took", time.Since(started))
+	w.stats.batch(b)
+	w.cfg.Stored(b.records, took)
+	w.log.Debug("batch stored", "records", b.records, "events", len(b.events), "took", took)
 	return nil
 }
 

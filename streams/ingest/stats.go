@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -12,10 +11,8 @@ import (
 // Stats is what a worker has done since it was made.
 type Stats struct {
 	Outcomes map[offer.Outcome]int64
-	Batches  int64
 	Records  int64
-	Fenced   int64         // batches dropped because another worker had moved a lane
-	Busy     time.Duration // from fetched to committed, summed
+	Fenced   int64 // batches dropped because another worker had moved a lane
 }
 
 type stats struct {
@@ -26,12 +23,10 @@ type stats struct {
 
 func newStats() stats { return stats{s: Stats{Outcomes: map[offer.Outcome]int64{}}} }
 
-func (st *stats) batch(b *batch, took time.Duration) {
+func (st *stats) batch(b *batch) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.s.Batches++
 	st.s.Records += int64(b.records)
-	st.s.Busy += took
 	for o, n := range b.outcomes {
 		st.s.Outcomes[o] += int64(n)
 	}
