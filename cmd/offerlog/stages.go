@@ -34,7 +34,7 @@ func (in *installation) makeStages(roles []string) error {
 		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
-		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: min(runtime.GOMAXPROCS(0), 4), Committed: wake,
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: max(1, runtime.GOMAXPROCS(0)/4), Committed: wake,
 			Stored: observe.stored}, log)
 		in.stages = append(in.stages, i)
 		observe.ingest, folder = i.Stats, in.app.settings.Archive
