@@ -253,7 +253,7 @@ type size struct{ records, bytes int }
 
 // poll waits for records, unless some are left of the last time. Until release no partition is taken away.
 func (src *source) poll(ctx context.Context, records int) error {
-	if len(src.pending) > 0 {
+	if src.left() {
 		return nil
 	}
 	pollCtx, cancel := context.WithTimeout(ctx, pollFor)
@@ -333,9 +333,16 @@ func (src *source) take(b *batch, part *kgo.FetchTopicPartition, bound size) int
 
 // release lets the group move partitions again, once nothing that was polled is left.
 func (src *source) release() {
-	if len(src.pending) == 0 {
+	if !src.left() {
 		src.client.AllowRebalance()
 	}
+}
+
+// left reports whether something that was polled is in no batch yet.
+func (src *source) left() bool {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	return len(src.pending) > 0
 }
 
 // lost handles a partition whose log does not hold the place that was asked for: its bounds are compared again, which
