@@ -115,7 +115,7 @@ func TestComposeRunsOfferlog(t *testing.T) {
 	for name, command := range map[string]string{
 		"migrate":  "migrate up --grant-to offerlog_app",
 		"topics":   "topics apply",
-		"offerlog": "run --roles ingest,relay,project,serve",
+		"offerlog": "run --roles ingest,relay,project,janitor,serve",
 	} {
 		service := project.Services[name]
 		if got := strings.Join(service.Command, " "); got != command {

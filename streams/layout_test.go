@@ -150,6 +150,7 @@ var owners = map[string]string{
 	"current_offer": "view", "publication": "view", "projection": "view", "generation": "view", "generation_pointer": "view",
 	"registry": "feed", "feed": "feed", "feed_route": "feed", "mapping": "feed",
 	"artifact": "archive", "tenant_key": "archive",
+	"janitor_task": "janitor",
 }
 
 var writes = regexp.MustCompile(`(?im)\b(?:INSERT\s+INTO|DELETE\s+FROM|TRUNCATE(?:\s+TABLE)?|^\s*UPDATE|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_0-9]+)`)

@@ -21,6 +21,7 @@ const (
 	roleIngest  = "ingest"
 	roleRelay   = "relay"
 	roleProject = "project"
+	roleJanitor = "janitor"
 	roleServe   = "serve"
 )
 
@@ -29,10 +30,11 @@ var databaseRoles = map[string][]postgres.Role{
 	roleIngest:  {postgres.Ingest},
 	roleRelay:   {postgres.Relay, postgres.Janitor},
 	roleProject: {postgres.Project},
+	roleJanitor: {postgres.Janitor},
 	roleServe:   {postgres.Inspect},
 }
 
-var allRoles = []string{roleIngest, roleRelay, roleProject, roleServe}
+var allRoles = []string{roleIngest, roleRelay, roleProject, roleJanitor, roleServe}
 
 func (a *app) runCommand() *cobra.Command {
 	var roles []string

@@ -7,6 +7,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
+	"github.com/offerlog/offerlog/streams/janitor"
 	"github.com/offerlog/offerlog/streams/project"
 	"github.com/offerlog/offerlog/streams/relay"
 )
@@ -41,6 +42,9 @@ func (in *installation) makeStages(roles []string) error {
 	}
 	if slices.Contains(roles, roleProject) {
 		in.stages = append(in.stages, project.New(in.pool, cluster, project.Config{Committed: wake}, log))
+	}
+	if slices.Contains(roles, roleJanitor) {
+		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{}, log))
 	}
 	if slices.Contains(roles, roleServe) {
 		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, folder, observe.registry()})

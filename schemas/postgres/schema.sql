@@ -750,6 +750,13 @@ ALTER TABLE ONLY public.feed_route FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed_route OWNER TO offerlog_owner;
 
+CREATE TABLE public.janitor_task (
+    task text NOT NULL,
+    due_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE public.janitor_task OWNER TO offerlog_owner;
+
 CREATE TABLE public.outbox_0 (
     slot integer NOT NULL,
     lane integer NOT NULL,
@@ -861,6 +868,9 @@ ALTER TABLE ONLY public.generation
 
 ALTER TABLE ONLY public.generation_pointer
     ADD CONSTRAINT generation_pointer_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY public.janitor_task
+    ADD CONSTRAINT janitor_task_pkey PRIMARY KEY (task);
 
 ALTER TABLE ONLY public.lane
     ADD CONSTRAINT lane_kind_topic_id_partition_key UNIQUE (kind, topic_id, partition);
@@ -1155,6 +1165,7 @@ GRANT SELECT ON TABLE audit_v1.claim TO offerlog_inspect;
 GRANT INSERT ON TABLE public.commit_journal TO offerlog_ingest;
 GRANT INSERT ON TABLE public.commit_journal TO offerlog_project;
 GRANT SELECT ON TABLE public.commit_journal TO offerlog_inspector;
+GRANT SELECT,DELETE,UPDATE ON TABLE public.commit_journal TO offerlog_janitor;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.lane TO offerlog_ingest;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.lane TO offerlog_project;
@@ -1270,6 +1281,9 @@ GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_inspector;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
+GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;
 
 GRANT SELECT ON TABLE public.outbox_0 TO offerlog_inspector;
 GRANT SELECT,TRUNCATE ON TABLE public.outbox_0 TO offerlog_janitor;

@@ -1,0 +1,118 @@
+package janitor_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/audit"
+	"github.com/offerlog/offerlog/streams/janitor"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+func TestMain(m *testing.M) { pipeline.Main(m) }
+
+const acme = `
+feed: acme
+tenant: t1
+connector: c1
+account: ACC-1
+accepts: {topics: [deliveries], source: /acme}
+format: {kind: json, rows: ".[]"}
+order: version
+mapping:
+  version: 1
+  fields: {source_record: .sku, source_version: .rev, item: {mpn: .sku}, quantity: .qty}
+`
+
+// deliver runs deliveries through all stages, one record a batch, and stops them.
+func deliver(t *testing.T, n int) *pipeline.Pipeline {
+	t.Helper()
+	p := pipeline.New(t, pipeline.Options{MaxRecords: 1})
+	p.Topics(streams.Deliveries)
+	workers := []*pipeline.Worker{p.Start(pipeline.Ingest), p.Start(pipeline.Relay), p.Start(pipeline.Project)}
+	spec, err := feed.ParseYAML("feed.yaml", []byte(acme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ApplyFeed(spec)
+	var records []*kgo.Record
+	for i := range n {
+		records = append(records, pipeline.Event(streams.Deliveries, "k", fmt.Appendf(nil, `[{"sku": "A-%d", "rev": %d, "qty": 1}]`, i%5, i),
+			map[string]string{"id": fmt.Sprint("D-", i), "source": "/acme", "time": "2026-03-02T08:00:00Z"}))
+	}
+	p.Feed(rand.New(rand.NewPCG(3, 5)), records...)
+	p.SettleOffers()
+	for _, w := range workers {
+		w.Stop()
+	}
+	return p
+}
+
+func ask[T any](t *testing.T, p *pipeline.Pipeline, question string) (answer T) {
+	t.Helper()
+	err := postgres.InTx(t.Context(), p.Pool, postgres.Inspect, func(tx pgx.Tx) error { return tx.QueryRow(t.Context(), question).Scan(&answer) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// sweep lets two janitors at once do what is due at a time.
+func sweep(t *testing.T, p *pipeline.Pipeline, now time.Time) {
+	t.Helper()
+	var g errgroup.Group
+	for range 2 {
+		s := janitor.New(p.Pool, janitor.Config{Now: func() time.Time { return now }}, slog.New(slog.DiscardHandler))
+		g.Go(func() error { return s.Sweep(t.Context()) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func holds(t *testing.T, p *pipeline.Pipeline) {
+	t.Helper()
+	r, err := audit.Run(t.Context(), audit.Inputs{Pool: p.Pool, Cluster: p.Cluster, Archive: p.Archive, Mapper: p.Mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range r.Invariants {
+		for _, v := range i.Violations {
+			t.Errorf("%s: %+v", i.ID, v)
+		}
+	}
+}
+
+func TestTheJournalShrinksAndStillTiles(t *testing.T) {
+	p := deliver(t, 20)
+	const intervals, lanes = "SELECT count(*)::int FROM audit_v1.commit_journal", "SELECT count(DISTINCT lane)::int FROM audit_v1.commit_journal"
+	before, now := ask[int](t, p, intervals), time.Now()
+	sweep(t, p, now) // nothing is old yet
+	if got := ask[int](t, p, intervals); got != before {
+		t.Fatalf("got %d intervals of %d: the newest are gone", got, before)
+	}
+	sweep(t, p, now.Add(time.Minute)) // nothing is due
+	sweep(t, p, now.Add(2*time.Hour))
+	sweep(t, p, now.Add(4*time.Hour)) // nothing is left
+	if got, want := ask[int](t, p, intervals), ask[int](t, p, lanes); got != want || before < 2*want {
+		t.Errorf("got %d intervals of %d, want one for each of %d lanes", got, before, want)
+	}
+	holds(t, p)
+	for _, s := range []pipeline.Stage{pipeline.Ingest, pipeline.Relay, pipeline.Project} {
+		p.Start(s)
+	}
+	p.Publish(pipeline.Event(streams.Deliveries, "k", []byte(`[{"sku": "A-1", "rev": 99, "qty": 1}]`),
+		map[string]string{"id": "LATER", "source": "/acme", "time": "2026-03-02T08:00:00Z"}))
+	p.SettleOffers()
+	holds(t, p)
+}

@@ -1,0 +1,30 @@
+package janitor
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/lane"
+)
+
+// A task is one kind of thing that time leaves behind.
+type task struct {
+	name  string
+	every time.Duration // from the end of one round to the next
+	// step removes some of it, as much as a transaction holds well, and returns how many: 0 when nothing is left. now is the
+	// clock by which things are old. It may be run again after a lost race or a crash.
+	step func(ctx context.Context, tx pgx.Tx, now time.Time) (removed int, err error)
+}
+
+// journalKept is for how long each committed interval has a row of its own.
+const journalKept = time.Hour
+
+func tasks() []task {
+	return []task{
+		{"merge-journal", 10 * time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			return lane.MergeJournal(ctx, tx, now.Add(-journalKept))
+		}},
+	}
+}
