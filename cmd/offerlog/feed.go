@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"strings"
 	"time"
 
-	cloudevents "github.com/cloudevents/sdk-go/v2"
 	"github.com/goccy/go-yaml"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -24,12 +20,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 )
-
-// commandSource is the source of the command events that this program publishes.
-const commandSource = "/offerlog/cli"
-
-// A decision says who wants something, and why.
-type decision struct{ actor, reason string }
 
 func (a *app) feedCommand() *cobra.Command {
 	var (
@@ -57,10 +47,8 @@ func (a *app) feedCommand() *cobra.Command {
 			return a.applyFeed(ctx, spec, d)
 		},
 	}
-	apply.Flags().StringVar(&d.actor, "actor", userName(), "who decides this")
-	apply.Flags().StringVar(&d.reason, "reason", "", "why; kept with the command")
+	d.flags(apply, &timeout)
 	apply.Flags().BoolVar(&dryRun, "dry-run", false, "only check the file and print what would be applied")
-	apply.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the outcome")
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "Print the tenant's feeds",
@@ -189,73 +177,19 @@ func (a *app) applyFeed(ctx context.Context, spec feed.Spec, d decision) error {
 
 // commandFeed publishes the command that applies a feed and returns its outcome. A refusal is an error with its fault.
 func (a *app) commandFeed(ctx context.Context, cl *kgo.Client, pool *pgxpool.Pool, spec feed.Spec, d decision) (applied, error) {
-	id := uuid.NewString()
-	rec, err := feedCommandEvent(id, spec, d)
+	payload, err := spec.JSON()
 	if err != nil {
 		return applied{}, err
 	}
-	records, err := produce(ctx, cl, a.settings.Cluster(), []*kgo.Record{rec})
+	doc, err := sendCommand(ctx, cl, a.settings.Cluster(), pool, spec.Tenant, streams.FeedApplyType, payload, d)
 	if err != nil {
-		return applied{}, err
+		return applied{}, fmt.Errorf("apply feed %s: %w", spec.Feed, err)
 	}
-	documents, err := awaitOutcomes(ctx, pool, spec.Tenant, records)
-	if err != nil {
-		return applied{}, fmt.Errorf("apply feed %s by command %s: %w", spec.Feed, id, err)
-	}
-	if len(documents) != 1 {
-		return applied{}, fmt.Errorf("apply feed %s: command %s has %d outcomes", spec.Feed, id, len(documents))
-	}
-	doc := documents[0]
-	if doc.Outcome == offer.Quarantined {
-		return applied{}, &exitError{exitConflict, doc.Reason, "mend what the message names and apply again; nothing was changed",
-			fmt.Errorf("feed %s is refused: %s", spec.Feed, doc.Message)}
-	}
-	result := applied{Command: id, Tenant: spec.Tenant, Feed: spec.Feed, MappingVersion: spec.Mapping.Version, Standpoint: doc.Standpoint, Outcome: doc.Outcome}
+	result := applied{Command: doc.EventID, Tenant: spec.Tenant, Feed: spec.Feed, MappingVersion: spec.Mapping.Version, Standpoint: doc.Standpoint, Outcome: doc.Outcome}
 	err = postgres.AsTenant(ctx, pool, postgres.Audit, spec.Tenant, func(tx pgx.Tx) error {
 		r, err := findFeed(ctx, tx, spec.Feed)
 		result.Changed = r.Delivery.String() == doc.Delivery
 		return err
 	})
 	return result, err
-}
-
-// feedCommandEvent is the command event that applies a feed.
-func feedCommandEvent(id string, spec feed.Spec, d decision) (*kgo.Record, error) {
-	payload, err := spec.JSON()
-	if err != nil {
-		return nil, err
-	}
-	e := cloudevents.NewEvent()
-	e.SetID(id)
-	e.SetSource(commandSource)
-	e.SetType(streams.FeedApplyType)
-	e.SetTime(time.Now())
-	e.SetExtension(streams.ExtTenant, spec.Tenant)
-	if d.actor != "" {
-		e.SetExtension("actor", d.actor)
-	}
-	if d.reason != "" {
-		e.SetExtension("reason", d.reason)
-	}
-	e.SetDataContentType(cloudevents.ApplicationJSON)
-	e.DataEncoded = payload
-	rec, err := delivery.Encode(e, streams.Commands, []byte(spec.Tenant))
-	if err != nil {
-		return nil, usage("check --actor and --reason", "%w", err)
-	}
-	return rec, nil
-}
-
-// userName is who the operating system says runs this.
-func userName() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return u.Username
-}
-
-// withTimeout bounds a wait, and says so where it ends.
-func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("timed out after %s", d))
 }

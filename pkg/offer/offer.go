@@ -67,7 +67,7 @@ func (k ReplayKey) ID() DeliveryID {
 
 // String is tenant/connector/account/source/id, each part percent-encoded.
 func (k ReplayKey) String() string {
-	return join(k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID)
+	return JoinKey(k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID)
 }
 
 // A Key names an offer: one line of one supplier account's range.
@@ -81,22 +81,31 @@ type Key struct {
 func (k Key) ID() OfferID { return OfferID(Derive("offer", k.Tenant, k.Account, k.Record)) }
 
 // String is tenant/account/record, each part percent-encoded: the key of the offer's events on every topic.
-func (k Key) String() string { return join(k.Tenant, k.Account, k.Record) }
+func (k Key) String() string { return JoinKey(k.Tenant, k.Account, k.Record) }
 
 // ParseKey reads the form that Key.String writes.
 func ParseKey(s string) (Key, error) {
-	parts := strings.Split(s, "/")
+	parts, err := SplitKey(s)
+	if err != nil {
+		return Key{}, fmt.Errorf("parse offer key: %w", err)
+	}
 	if len(parts) != 3 {
 		return Key{}, fmt.Errorf("parse offer key %q: want tenant/account/record, each percent-encoded", s)
 	}
+	return Key{parts[0], parts[1], parts[2]}, nil
+}
+
+// SplitKey reads the form that JoinKey writes.
+func SplitKey(s string) ([]string, error) {
+	parts := strings.Split(s, "/")
 	for i, p := range parts {
 		u, err := unescape(p)
 		if err != nil {
-			return Key{}, fmt.Errorf("parse offer key %q: %w", s, err)
+			return nil, fmt.Errorf("split %q: %w", s, err)
 		}
 		parts[i] = u
 	}
-	return Key{parts[0], parts[1], parts[2]}, nil
+	return parts, nil
 }
 
 // Observe derives the id of the observation that states revision of an offer under a mapping version.
@@ -120,7 +129,8 @@ func Derive(kind string, parts ...string) uuid.UUID {
 	return id
 }
 
-func join(parts ...string) string {
+// JoinKey is the form of the keys of all events: the parts, each percent-encoded, between slashes.
+func JoinKey(parts ...string) string {
 	var b strings.Builder
 	for i, p := range parts {
 		if i > 0 {

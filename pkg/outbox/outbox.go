@@ -18,6 +18,13 @@ import (
 //go:embed append.sql
 var appendSQL string
 
+// What a row of the outbox is.
+const (
+	kindHistory   = "history"
+	kindEvent     = "event"
+	kindBroadcast = "broadcast"
+)
+
 // A Range stands for the observations and sightings numbered First to Last of a lane.
 type Range struct {
 	Lane        int
@@ -30,7 +37,8 @@ type Event struct {
 	Lane       int
 	Seq        int64
 	Topic      string // by its own name, without the installation's prefix
-	Key        string // of the record: the offer's, as offer.Key.String writes it
+	Key        string // of the record, as offer.JoinKey writes it: the tenant first, last what it is about
+	Broadcast  bool   // every partition of the topic gets it, not only the key's
 	ID         uuid.UUID
 	Type       string
 	Body       []byte // JSON
@@ -46,6 +54,7 @@ func Append(ctx context.Context, tx pgx.Tx, ranges []Range, events []Event) erro
 	var (
 		lanes               = make([]int, 0, n)
 		first, last         = make([]int64, 0, n), make([]int64, 0, n)
+		kinds               = make([]string, 0, n)
 		topics, keys, types = make([]*string, 0, n), make([]*string, 0, n), make([]*string, 0, n)
 		ids                 = make([]*uuid.UUID, 0, n)
 		bodies              = make([][]byte, 0, n)
@@ -53,15 +62,21 @@ func Append(ctx context.Context, tx pgx.Tx, ranges []Range, events []Event) erro
 	)
 	for _, r := range ranges {
 		lanes, first, last, at = append(lanes, r.Lane), append(first, r.First), append(last, r.Last), append(at, r.RecordedAt)
+		kinds = append(kinds, kindHistory)
 		topics, keys, types, ids, bodies = append(topics, nil), append(keys, nil), append(types, nil), append(ids, nil), append(bodies, nil)
 	}
 	for i := range events {
 		e := &events[i]
 		lanes, first, last, at = append(lanes, e.Lane), append(first, e.Seq), append(last, e.Seq), append(at, e.RecordedAt)
+		kind := kindEvent
+		if e.Broadcast {
+			kind = kindBroadcast
+		}
+		kinds = append(kinds, kind)
 		topics, keys, types = append(topics, &e.Topic), append(keys, &e.Key), append(types, &e.Type)
 		ids, bodies = append(ids, &e.ID), append(bodies, e.Body)
 	}
-	if _, err := tx.Exec(ctx, appendSQL, lanes, first, last, topics, keys, ids, types, bodies, at); err != nil {
+	if _, err := tx.Exec(ctx, appendSQL, lanes, first, last, kinds, topics, keys, ids, types, bodies, at); err != nil {
 		return fmt.Errorf("append %d rows to the outbox: %w", n, err)
 	}
 	return nil

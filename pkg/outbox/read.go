@@ -58,15 +58,16 @@ func Read(ctx context.Context, tx pgx.Tx, lane int, after int64, limit int) ([]R
 func scanRow(row pgx.CollectableRow, lane int) (Row, error) {
 	var (
 		r                Row
+		how              string // the kind of row
 		topic, key, kind *string
 		id               *uuid.UUID
 		body             []byte
 		at               time.Time
 	)
-	if err := row.Scan(&r.First, &r.Last, &topic, &key, &id, &kind, &body, &at); err != nil || topic == nil {
+	if err := row.Scan(&r.First, &r.Last, &how, &topic, &key, &id, &kind, &body, &at); err != nil || topic == nil {
 		return r, err
 	}
-	r.Event = &Event{Lane: lane, Seq: r.First, Topic: *topic, Body: body, RecordedAt: at}
+	r.Event = &Event{Lane: lane, Seq: r.First, Topic: *topic, Broadcast: how == kindBroadcast, Body: body, RecordedAt: at}
 	if key != nil {
 		r.Event.Key = *key
 	}

@@ -1,8 +1,8 @@
 -- The rows of a lane that hold numbers above $2, in order: one probe of the key in each slot, from the row in which the
 -- cursor may stand.
-SELECT x.first, x.last, x.topic, x.key, x.event_id, x.event_type, x.body, x.recorded_at
+SELECT x.first, x.last, x.kind, x.topic, x.key, x.event_id, x.event_type, x.body, x.recorded_at
   FROM generate_series(0, 2) AS s (slot)
- CROSS JOIN LATERAL (SELECT o.first, o.last, o.topic, o.key, o.event_id, o.event_type, o.body, o.recorded_at
+ CROSS JOIN LATERAL (SELECT o.first, o.last, o.kind, o.topic, o.key, o.event_id, o.event_type, o.body, o.recorded_at
                        FROM outbox AS o
                       WHERE o.slot = s.slot
                         AND o.lane = $1

@@ -1,13 +1,14 @@
 -- +goose Up
 -- Events waiting for the relay. A row of kind history stands for the contiguous numbers first..last of its lane, whose
--- content is in observation and sighting and never changes; a row of kind event holds one event whole.
+-- content is in observation and sighting and never changes; a row of kind event holds one event whole, and one of kind
+-- broadcast an event that every partition of its topic gets.
 -- Rows go by TRUNCATE of a slot once all of its rows are published: a ring of tables, so nothing bloats.
 CREATE TABLE outbox (
     slot        int         NOT NULL,
     lane        int         NOT NULL,
     first       bigint      NOT NULL,
     last        bigint      NOT NULL,
-    kind        text        NOT NULL CHECK (kind IN ('history', 'event')),
+    kind        text        NOT NULL CHECK (kind IN ('history', 'event', 'broadcast')),
     topic       text,
     key         text,
     event_id    uuid,

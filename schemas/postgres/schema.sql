@@ -475,7 +475,7 @@ CREATE TABLE public.outbox (
     event_type text,
     body bytea,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text, 'broadcast'::text])))
 )
 PARTITION BY LIST (slot);
 
@@ -769,7 +769,7 @@ CREATE TABLE public.outbox_0 (
     event_type text,
     body bytea,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text, 'broadcast'::text])))
 );
 
 ALTER TABLE ONLY public.outbox_0 FORCE ROW LEVEL SECURITY;
@@ -788,7 +788,7 @@ CREATE TABLE public.outbox_1 (
     event_type text,
     body bytea,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text, 'broadcast'::text])))
 );
 
 ALTER TABLE ONLY public.outbox_1 FORCE ROW LEVEL SECURITY;
@@ -807,7 +807,7 @@ CREATE TABLE public.outbox_2 (
     event_type text,
     body bytea,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text])))
+    CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['history'::text, 'event'::text, 'broadcast'::text])))
 );
 
 ALTER TABLE ONLY public.outbox_2 FORCE ROW LEVEL SECURITY;

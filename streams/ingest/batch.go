@@ -32,7 +32,7 @@ type event struct {
 	fault     *offer.Fault // why it cannot be taken; nil: it can
 	tenant    string
 	feed      *feed.Feed   // nil: none expects it, or it is a command
-	command   *feed.Spec   // nil: it is a delivery
+	command   command      // nil: it is a delivery
 	key       *receipt.Key // nil: it has no replay key
 	asked     string       // the canonicalization that the fingerprint was asked for; "": the feed's own
 	mapped    mapping.Result

@@ -218,7 +218,7 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		st := newSettlement(b, held)
-		if err := st.applyCommands(ctx, tx); err != nil {
+		if err := st.decideCommands(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.claimReceipts(ctx, tx); err != nil {
@@ -250,7 +250,8 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := receipt.Record(ctx, tx, st.attempts); err != nil {
 			return err
 		}
-		if err := outbox.Append(ctx, tx, st.ranges(), nil); err != nil {
+		st.number()
+		if err := outbox.Append(ctx, tx, st.ranges(), st.events); err != nil {
 			return err
 		}
 		if err := lane.Advance(ctx, tx, st.held, w.name); err != nil {

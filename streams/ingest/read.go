@@ -92,21 +92,16 @@ func (w *worker) routeCommand(e *event) {
 	case tenant == "":
 		e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Message: "a command names its tenant in the extension tenant"}
 		return
-	case ev.Type != streams.FeedApplyType:
-		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: fmt.Sprintf("no command has type %q", ev.Type)}
+	case commands[ev.Type] == nil:
+		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "type", Message: fmt.Sprintf("no command has type %q", ev.Type)}
 		return
 	}
-	spec, err := feed.ParseJSON(ev.Data)
-	switch {
-	case err != nil:
-		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
-	case spec.Tenant != tenant:
-		e.fault = &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: fmt.Sprintf("the feed is of tenant %q, the command of tenant %q", spec.Tenant, tenant)}
-	}
-	if e.fault != nil {
+	c, fault := commands[ev.Type](tenant, ev)
+	if fault != nil {
+		e.fault = fault
 		return
 	}
-	e.command, e.tenant = &spec, tenant
+	e.command, e.tenant = c, tenant
 	who := offer.Source{Tenant: tenant, Connector: streams.Commands}
 	e.key = &receipt.Key{Tenant: tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
 }

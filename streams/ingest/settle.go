@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -22,12 +21,14 @@ type settlement struct {
 	batch *batch
 	held  []lane.Held // its sequences grow as numbers are given out
 	begin []int64     // the sequences as they were
+	told  []int64     // the sequences after the rows: what is above are events of the outbox
 
 	refused  map[*event]*offer.Fault // commands that the registry refuses
 	claimed  map[receipt.Key]bool    // by this transaction
 	standing map[receipt.Key]receipt.Receipt
 
 	attempts        []*receipt.Attempt
+	events          []outbox.Event
 	observations    []*history.Observation
 	sightings       []history.Sighting
 	entries         []*quarantine.Entry
@@ -45,14 +46,24 @@ func newSettlement(b *batch, held []lane.Held) *settlement {
 }
 
 // hold returns the lane that an event came from.
-func (st *settlement) hold(e *event) *lane.Held {
-	i, _ := slices.BinarySearchFunc(st.held, e.Lane, func(h lane.Held, id int) int { return h.Lane - id })
+func (st *settlement) hold(e *event) *lane.Held { return st.lane(e.Lane) }
+
+func (st *settlement) lane(id int) *lane.Held {
+	i, _ := slices.BinarySearchFunc(st.held, id, func(h lane.Held, id int) int { return h.Lane - id })
 	return &st.held[i]
 }
 
-// applyCommands carries out the commands that are new. A refused one does not occupy its key, so the refusal must be
-// known before the key is claimed; the registry's lock, which this transaction holds, keeps others from coming between.
-func (st *settlement) applyCommands(ctx context.Context, tx pgx.Tx) error {
+// emit has the relay publish an event, once: on its topic, or on each of its partitions. It is numbered in the lane of the
+// event that it follows from, after all rows of the batch.
+func (st *settlement) emit(e *event, ev outbox.Event) {
+	ev.Lane = e.Lane
+	st.events = append(st.events, ev)
+}
+
+// decideCommands asks each new command whether it can be carried out. A refused one does not occupy its key, so the refusal
+// must be known before the key is claimed; the registry's lock, which this transaction holds, keeps others from coming
+// between.
+func (st *settlement) decideCommands(ctx context.Context, tx pgx.Tx) error {
 	var keys []receipt.Key
 	for _, e := range st.batch.events {
 		if e.command != nil {
@@ -70,7 +81,7 @@ func (st *settlement) applyCommands(ctx context.Context, tx pgx.Tx) error {
 		if _, known := done[*e.key]; known {
 			continue
 		}
-		_, refusal, err := feed.Apply(ctx, tx, *e.command, e.key.Delivery, st.hold(e).RecordedAt)
+		refusal, err := e.command.apply(ctx, tx, st, e)
 		if err != nil {
 			return err
 		}
@@ -173,6 +184,9 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx) error {
 	here := newSurvey()
 	for i, o := range rows {
 		st.settleRow(claims[i], o, &standings[i], here)
+	}
+	for _, h := range st.held {
+		st.told = append(st.told, h.Sequence)
 	}
 	return nil
 }
@@ -309,15 +323,25 @@ func (st *settlement) entry(e *event, f offer.Fault) *quarantine.Entry {
 	return q
 }
 
-// ranges are the numbers given out, one range a lane: those of a batch are contiguous.
+// ranges are the numbers given to rows, one range a lane: those of a batch are contiguous.
 func (st *settlement) ranges() []outbox.Range {
 	var ranges []outbox.Range
 	for i, h := range st.held {
-		if h.Sequence > st.begin[i] {
-			ranges = append(ranges, outbox.Range{Lane: h.Lane, First: st.begin[i] + 1, Last: h.Sequence, RecordedAt: h.RecordedAt})
+		if st.told[i] > st.begin[i] {
+			ranges = append(ranges, outbox.Range{Lane: h.Lane, First: st.begin[i] + 1, Last: st.told[i], RecordedAt: h.RecordedAt})
 		}
 	}
 	return ranges
+}
+
+// number gives the events that the batch emits the numbers after those of its rows.
+func (st *settlement) number() {
+	for i := range st.events {
+		ev := &st.events[i]
+		h := st.lane(ev.Lane)
+		h.Sequence++
+		ev.Seq, ev.RecordedAt = h.Sequence, h.RecordedAt
+	}
 }
 
 func (st *settlement) outcomes() map[offer.Outcome]int {

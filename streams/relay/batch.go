@@ -95,7 +95,7 @@ func (s *session) addHistory(ctx context.Context, tx pgx.Tx, b *batch, last int6
 		if err != nil {
 			return fmt.Errorf("write event %d of lane %d: %w", claim.Seq, s.lease.Lane, err)
 		}
-		err = s.put(ctx, b, envelope{id: e.ID(), kind: kind, at: claim.RecordedAt, seq: claim.Seq, topic: streams.Observations, key: e.Key, body: body})
+		err = s.put(ctx, b, envelope{id: e.ID(), kind: kind, at: claim.RecordedAt, seq: claim.Seq, topic: streams.Observations, key: e.Key.String(), body: body})
 		if err != nil {
 			return err
 		}
@@ -108,35 +108,41 @@ func (s *session) addHistory(ctx context.Context, tx pgx.Tx, b *batch, last int6
 
 // addEvent puts an event that the outbox holds whole into the batch.
 func (s *session) addEvent(ctx context.Context, b *batch, e *outbox.Event) error {
-	key, err := offer.ParseKey(e.Key)
-	if err != nil {
-		return fmt.Errorf("read event %d of lane %d: %w", e.Seq, e.Lane, err)
-	}
 	b.offers = b.offers || e.Topic == streams.CurrentOffers
-	return s.put(ctx, b, envelope{id: e.ID, kind: e.Type, at: e.RecordedAt, seq: e.Seq, topic: e.Topic, key: key, body: e.Body})
+	return s.put(ctx, b, envelope{id: e.ID, kind: e.Type, at: e.RecordedAt, seq: e.Seq, topic: e.Topic, key: e.Key, broadcast: e.Broadcast, body: e.Body})
 }
 
 // An envelope is an event with what its record needs.
 type envelope struct {
-	id    uuid.UUID
-	kind  string
-	at    time.Time
-	seq   int64
-	topic string // without the installation's prefix
-	key   offer.Key
-	body  []byte
+	id        uuid.UUID
+	kind      string
+	at        time.Time
+	seq       int64
+	topic     string // without the installation's prefix
+	key       string // as offer.JoinKey writes it
+	broadcast bool
+	body      []byte
 }
 
-// put adds the event's record.
+// put adds the event's record, or one for each partition of the topic.
 func (s *session) put(ctx context.Context, b *batch, e envelope) error {
 	topic := s.cluster.Topic(e.topic)
 	n, err := s.partitionsOf(ctx, topic)
 	if err != nil {
 		return err
 	}
-	rec := e.record(s.lease.Lane)
-	rec.Topic, rec.Partition = topic, kafka.PartitionOf(string(rec.Key), n)
-	b.records = append(b.records, rec)
+	to, end := kafka.PartitionOf(e.key, n), int32(0)
+	if end = to + 1; e.broadcast {
+		to, end = 0, int32(n) //nolint:gosec // a number of partitions
+	}
+	for ; to < end; to++ {
+		rec, err := e.record(s.lease.Lane)
+		if err != nil {
+			return err
+		}
+		rec.Topic, rec.Partition = topic, to
+		b.records = append(b.records, rec)
+	}
 	b.last = e.seq
 	b.bytes += len(e.body)
 	return nil
@@ -160,8 +166,11 @@ func (s *session) partitionsOf(ctx context.Context, topic string) (int, error) {
 //
 // It fits the client's and the cluster's limit of a message as they are by default, about 1 MB: the normal form bounds what
 // an observation holds, so that the largest has a sixth of that.
-func (e *envelope) record(lane int) *kgo.Record {
-	key := e.key.String()
+func (e *envelope) record(lane int) (*kgo.Record, error) {
+	parts, err := offer.SplitKey(e.key)
+	if err != nil {
+		return nil, fmt.Errorf("write event %d of lane %d: %w", e.seq, lane, err)
+	}
 	hs := make([]kgo.RecordHeader, 0, 11)
 	put := func(name, value string) { hs = append(hs, kgo.RecordHeader{Key: name, Value: []byte(value)}) }
 	put("ce_specversion", "1.0")
@@ -172,8 +181,8 @@ func (e *envelope) record(lane int) *kgo.Record {
 	put("content-type", "application/json")
 	put("ce_"+streams.ExtLane, strconv.Itoa(lane))
 	put("ce_"+streams.ExtLaneSeq, strconv.FormatInt(e.seq, 10))
-	put("ce_partitionkey", key)
-	put("ce_subject", key[strings.LastIndexByte(key, '/')+1:])
-	put("ce_"+streams.ExtTenant, e.key.Tenant)
-	return &kgo.Record{Key: []byte(key), Value: e.body, Headers: hs}
+	put("ce_partitionkey", e.key)
+	put("ce_subject", e.key[strings.LastIndexByte(e.key, '/')+1:])
+	put("ce_"+streams.ExtTenant, parts[0])
+	return &kgo.Record{Key: []byte(e.key), Value: e.body, Headers: hs}, nil
 }

@@ -20,8 +20,11 @@ import (
 
 func TestARecordIsAValidEventWhateverASupplierCallsHisRecords(t *testing.T) {
 	decode := func(t rapid.TB, key offer.Key) {
-		env := envelope{id: uuid.New(), kind: streams.ObservationRecorded, at: time.Now(), seq: 1, topic: streams.Observations, key: key, body: []byte("{}")}
-		rec := env.record(1)
+		env := envelope{id: uuid.New(), kind: streams.ObservationRecorded, at: time.Now(), seq: 1, topic: streams.Observations, key: key.String(), body: []byte("{}")}
+		rec, err := env.record(1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		item := delivery.Decode(rec)[0]
 		if item.Fault != nil {
 			t.Fatalf("%q: %v", key, item.Fault)
@@ -90,8 +93,11 @@ func TestTheLargestObservationIsFarBelowWhatKafkaTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := envelope{id: e.ID(), kind: streams.ObservationSighted, at: e.RecordedAt, seq: math.MaxInt64, topic: streams.Observations, key: key, body: body}
-	rec := env.record(math.MaxInt32)
+	env := envelope{id: e.ID(), kind: streams.ObservationSighted, at: e.RecordedAt, seq: math.MaxInt64, topic: streams.Observations, key: key.String(), body: body}
+	rec, err := env.record(math.MaxInt32)
+	if err != nil {
+		t.Fatal(err)
+	}
 	size := len(rec.Key) + len(rec.Value)
 	for _, h := range rec.Headers {
 		size += len(h.Key) + len(h.Value)

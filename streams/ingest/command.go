@@ -1,0 +1,44 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/streams"
+)
+
+// A command is a decision of an operator, or of offerlog itself, read from its event.
+type command interface {
+	// apply carries it out for the event e, whose key is free, in the transaction of the batch, which holds the registry. What
+	// cannot be is a fault: then it has changed nothing. Events that follow from it go through st.emit.
+	apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (refusal *offer.Fault, err error)
+}
+
+// commands reads each type of command from its event; the tenant is the one that the event names.
+var commands = map[string]func(tenant string, ev *delivery.Event) (command, *offer.Fault){
+	streams.FeedApplyType: readFeedApply,
+}
+
+// A feedApply registers a feed, or its new settings.
+type feedApply struct{ spec feed.Spec }
+
+func readFeedApply(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	spec, err := feed.ParseJSON(ev.Data)
+	if err != nil {
+		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+	}
+	if spec.Tenant != tenant {
+		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "tenant", Message: fmt.Sprintf("the feed is of tenant %q, the command of tenant %q", spec.Tenant, tenant)}
+	}
+	return &feedApply{spec}, nil
+}
+
+func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
+	_, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
+	return refusal, err
+}
