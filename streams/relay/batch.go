@@ -131,16 +131,19 @@ func (s *session) put(ctx context.Context, b *batch, e envelope) error {
 	if err != nil {
 		return err
 	}
-	to, end := kafka.PartitionOf(e.key, n), int32(0)
-	if end = to + 1; e.broadcast {
-		to, end = 0, int32(n) //nolint:gosec // a number of partitions
+	to := []int32{kafka.PartitionOf(e.key, n)}
+	if e.broadcast {
+		to = to[:0]
+		for p := range int32(n) { //nolint:gosec // a number of partitions
+			to = append(to, p)
+		}
 	}
-	for ; to < end; to++ {
+	for _, partition := range to {
 		rec, err := e.record(s.lease.Lane)
 		if err != nil {
 			return err
 		}
-		rec.Topic, rec.Partition = topic, to
+		rec.Topic, rec.Partition = topic, partition
 		b.records = append(b.records, rec)
 	}
 	b.last = e.seq
