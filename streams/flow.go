@@ -34,6 +34,9 @@ const (
 const (
 	DeliveryType  = "offerlog.delivery.v1"
 	FeedApplyType = "offerlog.command.feed.apply.v1"
+
+	TokenCreateType = "offerlog.command.token.create.v1" // its data is a token.Grant: never the token
+	TokenRevokeType = "offerlog.command.token.revoke.v1" // a token.Revocation
 )
 
 // Event types that offerlog writes. Each is about one offer: the record's key and the attribute partitionkey are the offer's

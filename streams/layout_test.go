@@ -151,6 +151,7 @@ var owners = map[string]string{
 	"registry": "feed", "feed": "feed", "feed_route": "feed", "mapping": "feed",
 	"artifact": "archive", "tenant_key": "archive",
 	"janitor_task": "janitor",
+	"token":        "token",
 }
 
 var writes = regexp.MustCompile(`(?im)\b(?:INSERT\s+INTO|DELETE\s+FROM|TRUNCATE(?:\s+TABLE)?|^\s*UPDATE|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_0-9]+)`)

@@ -31,6 +31,41 @@ $$;
 
 ALTER PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) OWNER TO postgres;
 
+CREATE TABLE public.token (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    role text NOT NULL,
+    sha256 bytea NOT NULL,
+    created_by uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_by uuid,
+    revoked_at timestamp with time zone,
+    CONSTRAINT token_check CHECK (((revoked_by IS NULL) = (revoked_at IS NULL))),
+    CONSTRAINT token_role_check CHECK ((role = ANY (ARRAY['publisher'::text, 'reader'::text, 'auditor'::text, 'operator'::text, 'admin'::text]))),
+    CONSTRAINT token_sha256_check CHECK ((length(sha256) = 32))
+);
+
+ALTER TABLE ONLY public.token FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.token OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.token_by_digest(digest bytea) RETURNS TABLE(tenant text, id uuid, role text, sha256 bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    BEGIN ATOMIC
+ SELECT t.tenant,
+     t.id,
+     t.role,
+     t.sha256,
+     t.expires_at,
+     t.revoked_at
+    FROM public.token t
+   WHERE (t.sha256 = token_by_digest.digest);
+END;
+
+ALTER FUNCTION public.token_by_digest(digest bytea) OWNER TO offerlog_inspector;
+
 CREATE TABLE public.artifact (
     tenant text NOT NULL,
     object text NOT NULL,
@@ -739,6 +774,22 @@ CREATE VIEW audit_v1.run AS
 
 ALTER TABLE audit_v1.run OWNER TO offerlog_inspector;
 
+CREATE VIEW audit_v1.token AS
+ SELECT t.tenant,
+    t.id,
+    t.name,
+    t.role,
+    t.created_by,
+    t.created_at,
+    t.expires_at,
+    t.revoked_by,
+    t.revoked_at
+   FROM public.token t;
+
+ALTER TABLE audit_v1.token OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.token IS 'who could use the HTTP interfaces, as what, and from when to when';
+
 CREATE TABLE public.feed_route (
     topic text NOT NULL,
     source text NOT NULL,
@@ -932,6 +983,9 @@ ALTER TABLE ONLY public.sighting
 ALTER TABLE ONLY public.tenant_key
     ADD CONSTRAINT tenant_key_pkey PRIMARY KEY (tenant, key_id);
 
+ALTER TABLE ONLY public.token
+    ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
+
 CREATE UNIQUE INDEX observation_lane ON public.observation USING btree (lane, seq);
 
 CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
@@ -939,6 +993,8 @@ CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHE
 CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
 
 CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, observation);
+
+CREATE UNIQUE INDEX token_sha256 ON public.token USING btree (sha256);
 
 ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_0_pkey;
 
@@ -1013,6 +1069,8 @@ CREATE POLICY tenant_offerlog_audit ON public.sighting FOR SELECT TO offerlog_au
 
 CREATE POLICY tenant_offerlog_audit ON public.tenant_key FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
+CREATE POLICY tenant_offerlog_audit ON public.token FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
 CREATE POLICY tenant_offerlog_read ON public.current_offer FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.feed FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
@@ -1030,6 +1088,8 @@ CREATE POLICY tenant_offerlog_read ON public.publication FOR SELECT TO offerlog_
 CREATE POLICY tenant_offerlog_read ON public.receipt FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.sighting FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+ALTER TABLE public.token ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY worker_offerlog_ingest ON public.artifact TO offerlog_ingest USING (true) WITH CHECK (true);
 
@@ -1056,6 +1116,8 @@ CREATE POLICY worker_offerlog_ingest ON public.run_page TO offerlog_ingest USING
 CREATE POLICY worker_offerlog_ingest ON public.sighting TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.tenant_key TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.token TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.artifact TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1092,6 +1154,8 @@ CREATE POLICY worker_offerlog_inspector ON public.run_page TO offerlog_inspector
 CREATE POLICY worker_offerlog_inspector ON public.sighting TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.tenant_key TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.token TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.outbox TO offerlog_janitor USING (true) WITH CHECK (true);
 
@@ -1130,6 +1194,30 @@ GRANT USAGE ON SCHEMA public TO offerlog_read;
 GRANT USAGE ON SCHEMA public TO offerlog_audit;
 
 REVOKE ALL ON PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.token TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.token TO offerlog_ingest;
+
+GRANT SELECT(tenant) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(id) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(name) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(role) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(created_by) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(created_at) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(expires_at) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(revoked_by) ON TABLE public.token TO offerlog_audit;
+
+GRANT SELECT(revoked_at) ON TABLE public.token TO offerlog_audit;
+
+REVOKE ALL ON FUNCTION public.token_by_digest(digest bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.token_by_digest(digest bytea) TO offerlog_read;
 
 GRANT SELECT ON TABLE public.artifact TO offerlog_audit;
 GRANT SELECT ON TABLE public.artifact TO offerlog_inspector;
@@ -1276,6 +1364,8 @@ GRANT SELECT ON TABLE public.run_page TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.run_page TO offerlog_ingest;
 
 GRANT SELECT ON TABLE audit_v1.run TO offerlog_inspect;
+
+GRANT SELECT ON TABLE audit_v1.token TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;

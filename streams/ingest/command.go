@@ -9,6 +9,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/token"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -21,7 +22,9 @@ type command interface {
 
 // commands reads each type of command from its event; the tenant is the one that the event names.
 var commands = map[string]func(tenant string, ev *delivery.Event) (command, *offer.Fault){
-	streams.FeedApplyType: readFeedApply,
+	streams.FeedApplyType:   readFeedApply,
+	streams.TokenCreateType: readTokenCreate,
+	streams.TokenRevokeType: readTokenRevoke,
 }
 
 // A feedApply registers a feed, or its new settings.
@@ -41,4 +44,40 @@ func readFeedApply(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
 	_, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
 	return refusal, err
+}
+
+// A tokenCreate makes a token of the tenant known.
+type tokenCreate struct {
+	tenant string
+	grant  token.Grant
+}
+
+func readTokenCreate(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	g, err := token.ParseGrant(ev.Data)
+	if err != nil {
+		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+	}
+	return &tokenCreate{tenant, g}, nil
+}
+
+func (c *tokenCreate) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
+	return token.Create(ctx, tx, c.tenant, c.grant, e.key.Delivery, st.hold(e).RecordedAt)
+}
+
+// A tokenRevoke ends a token of the tenant.
+type tokenRevoke struct {
+	tenant     string
+	revocation token.Revocation
+}
+
+func readTokenRevoke(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	r, err := token.ParseRevocation(ev.Data)
+	if err != nil {
+		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+	}
+	return &tokenRevoke{tenant, r}, nil
+}
+
+func (c *tokenRevoke) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
+	return token.Revoke(ctx, tx, c.tenant, c.revocation, e.key.Delivery, st.hold(e).RecordedAt)
 }
