@@ -119,7 +119,7 @@ func TestChildOutlivesAMappingThatTakesAllMemory(t *testing.T) {
 }
 
 func TestChildReadsTheLargestPayload(t *testing.T) {
-	c := newChild(t, Config{Processes: 1})
+	c := newChild(t, Config{Processes: 1, Timeout: 10 * time.Minute}) // a race build on a busy machine is slow
 	payload := acmePage(70_000)
 	if len(payload) < defaultMaxBytes*9/10 || len(payload) > defaultMaxBytes {
 		t.Fatalf("%d bytes", len(payload))

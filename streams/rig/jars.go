@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 
 	"github.com/offerlog/offerlog/pkg/localserver"
 )
@@ -32,6 +33,19 @@ type missingError struct{ program string }
 
 func (e *missingError) Error() string {
 	return e.program + " is not in PATH: install it, or set OFFERLOG_TEST_KAFKA to a broker's address"
+}
+
+// KafkaJars is the folder with the jars of Kafka, its Java client among them. Without Maven the test is skipped.
+func KafkaJars(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("mvn"); err != nil {
+		t.Skip("SKIPPED: mvn is not in PATH: install Maven, which fetches the Java client of Kafka")
+	}
+	jars, err := resolveJars(t.Context())
+	if err != nil {
+		t.Fatalf("rig: %v", err)
+	}
+	return jars
 }
 
 // kafkaFromJars runs the broker in a JVM of its own.
