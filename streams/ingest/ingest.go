@@ -23,7 +23,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/feed"
-	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/mapping"
@@ -51,6 +50,7 @@ type Config struct {
 	Workers    int      // members of the group in this process; default 1
 	Topics     []string // input topics beside those of the feeds, by their own names
 	MaxRecords int      // records of one batch at most; default 5000
+	ChunkRows  int      // rows that a transaction has in memory at once; default 5000
 	Committed  func()   // called after each commit: something waits in the outbox
 	// Stored is called after each commit with the records of the batch and how long its transaction took.
 	Stored func(records int, took time.Duration)
@@ -76,6 +76,7 @@ func New(pool *pgxpool.Pool, cluster kafka.Cluster, arch Archive, mapper Mapper,
 	}
 	cfg.Workers = cmp.Or(cfg.Workers, 1)
 	cfg.MaxRecords = cmp.Or(cfg.MaxRecords, 5000)
+	cfg.ChunkRows = cmp.Or(cfg.ChunkRows, 5000)
 	if cfg.Committed == nil {
 		cfg.Committed = func() {}
 	}
@@ -206,7 +207,7 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 }
 
 // store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
-// order everywhere: lanes, registry, receipts, runs, observations, sightings, quarantine, artifacts, outcomes, outbox.
+// order everywhere: lanes, registry, receipts, runs, observations and sightings, quarantine, artifacts, outcomes, outbox.
 func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) error {
 	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		held, err := lane.Lock(ctx, tx, b.spans)
@@ -225,17 +226,11 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		fault.Point("ingest.receipts_claimed")
-		if err := st.settleRows(ctx, tx); err != nil {
-			return err
-		}
+		st.settleEvents()
 		if err := run.Record(ctx, tx, st.pages); err != nil {
 			return err
 		}
-		if err := history.Append(ctx, tx, st.observations); err != nil {
-			return err // a lost race: the numbers no longer fit, and all of this is done again
-		}
-		fault.Point("ingest.rows_half")
-		if err := history.Sight(ctx, tx, st.sightings); err != nil {
+		if err := st.settleRows(ctx, tx, w.cfg.ChunkRows); err != nil {
 			return err
 		}
 		if err := quarantine.Add(ctx, tx, st.entries); err != nil {

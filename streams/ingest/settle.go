@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -29,8 +30,6 @@ type settlement struct {
 
 	attempts        []*receipt.Attempt
 	events          []outbox.Event
-	observations    []*history.Observation
-	sightings       []history.Sighting
 	entries         []*quarantine.Entry
 	pages           []run.Page
 	resolvedTenants []string
@@ -157,33 +156,39 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// settleRows gives every event its outcome and every row its result, in the order of places, and deals out the numbers.
-func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx) error {
-	var (
-		rows   []*history.Observation
-		claims []pendingRow
-	)
+// settleEvents gives every event its outcome, in the order of places.
+func (st *settlement) settleEvents() {
 	for _, e := range st.batch.events {
-		at := st.attempt(e)
-		st.attempts = append(st.attempts, at)
+		st.attempts = append(st.attempts, st.attempt(e))
+	}
+}
+
+// settleRows gives the rows of accepted deliveries their results, deals out the numbers, and appends what is new to history:
+// so many rows at once, so that what a transaction holds in memory does not grow with its deliveries. A chunk finds in
+// history what those before it have appended, so its size decides nothing.
+func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) error {
+	c := newChunk()
+	for i, e := range st.batch.events {
+		at := st.attempts[i]
 		if at.Outcome != offer.Accepted || e.feed == nil {
 			continue
 		}
-		for i := range e.mapped.Rows {
-			row := &e.mapped.Rows[i]
+		for j := range e.mapped.Rows {
+			row := &e.mapped.Rows[j]
 			o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, false, row)
 			o.RetrievedAt = e.retrieved
-			rows = append(rows, &o)
-			claims = append(claims, pendingRow{e, at})
+			c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at})
+			if len(c.rows) < chunkRows {
+				continue
+			}
+			if err := st.settleChunk(ctx, tx, c); err != nil {
+				return err
+			}
+			c = newChunk()
 		}
 	}
-	standings, err := history.Look(ctx, tx, rows)
-	if err != nil {
+	if err := st.settleChunk(ctx, tx, c); err != nil {
 		return err
-	}
-	here := newSurvey()
-	for i, o := range rows {
-		st.settleRow(claims[i], o, &standings[i], here)
 	}
 	for _, h := range st.held {
 		st.told = append(st.told, h.Sequence)
@@ -191,17 +196,46 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
+// A chunk is some rows in their order, and what becomes of them.
+type chunk struct {
+	rows         []*history.Observation
+	of           []pendingRow // by row
+	here         *survey
+	observations []*history.Observation
+	sightings    []history.Sighting
+}
+
+func newChunk() *chunk { return &chunk{here: newSurvey()} }
+
 // A pendingRow is a valid row of an accepted delivery.
 type pendingRow struct {
 	e  *event
 	at *receipt.Attempt
 }
 
-// settleRow decides one row against history and against the lower rows of its batch. Where several results fit, conflict
+func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) error {
+	if len(c.rows) == 0 {
+		return nil
+	}
+	standings, err := history.Look(ctx, tx, c.rows)
+	if err != nil {
+		return err
+	}
+	for i, o := range c.rows {
+		st.settleRow(c, c.of[i], o, &standings[i])
+	}
+	if err := history.Append(ctx, tx, c.observations); err != nil {
+		return err // a lost race: the numbers no longer fit, and the whole transaction is done again
+	}
+	fault.Point("ingest.rows_half")
+	return history.Sight(ctx, tx, c.sightings)
+}
+
+// settleRow decides one row against history and against the lower rows of its chunk. Where several results fit, conflict
 // comes before duplicate before ambiguous before old.
-func (st *settlement) settleRow(p pendingRow, o *history.Observation, was *history.Standing, here *survey) {
+func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, was *history.Standing) {
 	same, known := was.Content, was.Known
-	if first := here.byID[o.ID()]; first != nil {
+	if first := c.here.byID[o.ID()]; first != nil {
 		same, known = first.Rank.Content, true
 	}
 	if known && same != o.Rank.Content {
@@ -217,19 +251,19 @@ func (st *settlement) settleRow(p pendingRow, o *history.Observation, was *histo
 	p.at.LastSeq = o.Seq
 	if known {
 		p.at.Results.Duplicate++
-		st.sightings = append(st.sightings, history.Sighting{Claim: o.Claim, Of: o})
+		c.sightings = append(c.sightings, history.Sighting{Claim: o.Claim, Of: o})
 		return
 	}
 	switch {
-	case was.Contradicted || here.contradicts(o):
+	case was.Contradicted || c.here.contradicts(o):
 		p.at.Results.AmbiguousOrder++
-	case was.HasNewest && o.Rank.CompareOrder(was.Newest) < 0 || here.newer(o):
+	case was.HasNewest && o.Rank.CompareOrder(was.Newest) < 0 || c.here.newer(o):
 		p.at.Results.Old++
 	default:
 		p.at.Results.Saved++
 	}
-	here.add(o)
-	st.observations = append(st.observations, o)
+	c.here.add(o)
+	c.observations = append(c.observations, o)
 }
 
 // reject sets a row aside whose revision stands with other content. What stands is not touched.
@@ -358,7 +392,7 @@ func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// A survey is what the lower rows of a batch add to history.
+// A survey is what the lower rows of a chunk add to history.
 type survey struct {
 	byID    map[offer.ObservationID]*history.Observation
 	newest  map[offer.OfferID]offer.Rank
@@ -384,13 +418,13 @@ func (s *survey) add(o *history.Observation) {
 	s.atOrder[at] = append(s.atOrder[at], o)
 }
 
-// newer reports whether a lower row of the batch ranks above o.
+// newer reports whether a lower row of the chunk ranks above o.
 func (s *survey) newer(o *history.Observation) bool {
 	r, ok := s.newest[o.Offer]
 	return ok && o.Rank.CompareOrder(r) < 0
 }
 
-// contradicts reports whether a lower row of the batch says something else at the same order.
+// contradicts reports whether a lower row of the chunk says something else at the same order.
 func (s *survey) contradicts(o *history.Observation) bool {
 	return slices.ContainsFunc(s.atOrder[order{o.Offer, o.Rank.Strong, o.Rank.Order}], func(p *history.Observation) bool {
 		return p.RevisionKey != o.RevisionKey && p.Rank.Content != o.Rank.Content
