@@ -41,7 +41,7 @@ func TestTheDocumentedPublishersReachARealBroker(t *testing.T) {
 		"Go": func(*testing.T) []string { return []string{"go", "run", dir} },
 		"Python": func(t *testing.T) []string {
 			for _, python := range []string{"python3", "/usr/bin/python3"} {
-				if exec.Command(python, "-c", "import confluent_kafka").Run() == nil {
+				if exec.CommandContext(t.Context(), python, "-c", "import confluent_kafka").Run() == nil {
 					return []string{python, filepath.Join(dir, "publish.py")}
 				}
 			}
@@ -61,7 +61,7 @@ func TestTheDocumentedPublishersReachARealBroker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := append(program(t), p.Cluster.Brokers[0], p.Cluster.Topic(streams.Deliveries), spec.Accepts.Source, name, payload)
 			for range 2 {
-				if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the programs above
+				if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 					t.Fatalf("%q: %v: %s", args, err, out)
 				}
 			}
