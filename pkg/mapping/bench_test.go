@@ -60,7 +60,7 @@ func BenchmarkMap(b *testing.B) {
 
 func BenchmarkCanonical(b *testing.B) {
 	page := acmePage(100)
-	value, _, fault := readJSON(page, defaultMaxDepth)
+	value, fault := readJSON(page, defaultMaxDepth)
 	if fault != nil {
 		b.Fatal(fault)
 	}

@@ -258,7 +258,7 @@ func canonicalOf(t *testing.T, v any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, _, fault := readJSON(bytes.TrimSpace(b), defaultMaxDepth)
+	value, fault := readJSON(bytes.TrimSpace(b), defaultMaxDepth)
 	if fault != nil {
 		t.Fatal(fault)
 	}

@@ -60,7 +60,7 @@ func Compile(s Spec) (*Program, error) {
 		c.bad(field, "the jq expressions have %d bytes together; want at most %d", n, maxSourceBytes)
 		return nil, &SpecError{c.problems}
 	}
-	if s.Format.Rows != "" {
+	if s.Format.Rows != "" && s.Format.Kind == KindJSON {
 		if q := c.parse("format.rows", s.Format.Rows); q != nil {
 			if c.p.all || len(c.reads) > 0 {
 				c.bad("format.rows", "$ce is not there: what the rows of a document are depends on the document alone")

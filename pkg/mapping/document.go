@@ -2,9 +2,11 @@ package mapping
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"hash"
+	"io"
 	"mime"
 	"slices"
 	"strings"
@@ -16,36 +18,17 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// A document is a payload that has been read.
-type document struct {
-	text    []byte // UTF-8, without mark
-	value   any
-	offsets []int // in text, of the elements of a top-level list
-}
-
-// decode reads the payload as the feed's format says.
-func (p *Program) decode(r *Request) (doc document, fault *offer.Fault) {
-	switch {
-	case !r.HasData && p.spec.NoData == NoDataRefuse:
-		return doc, deliveryFault(offer.ReasonSchemaInvalid, "data_missing", "the event has no data; a feed whose events may lack it sets no_data: map")
-	case !r.HasData:
-		return doc, nil
-	case len(r.Payload) > p.spec.Limits.MaxBytes:
-		return doc, deliveryFault(offer.ReasonDecompressionLimit, "payload_too_large", "%d bytes; limits.max_bytes is %d", len(r.Payload), p.spec.Limits.MaxBytes)
+// text is the payload as UTF-8 without a mark, read as the feed's format says.
+func (p *Program) text(r *Request) (io.Reader, *offer.Fault) {
+	if len(r.Payload) > p.spec.Limits.MaxBytes {
+		return nil, deliveryFault(offer.ReasonDecompressionLimit, "payload_too_large", "%d bytes; limits.max_bytes is %d", len(r.Payload), p.spec.Limits.MaxBytes)
 	}
 	media, params, _ := mime.ParseMediaType(r.ContentType)
 	if media == "application/gzip" || media == "application/x-gzip" {
-		return doc, deliveryFault(offer.ReasonUnsupportedFormat, "payload_format_unsupported", "%s is not unpacked by this version; send the JSON itself", media)
+		return nil, deliveryFault(offer.ReasonUnsupportedFormat, "payload_format_unsupported", "%s is not unpacked by this version; send the JSON itself", media)
 	}
-	charset := params["charset"]
-	if charset == "" {
-		charset = p.spec.Format.Charset
-	}
-	if doc.text, fault = toUTF8(r.Payload, charset); fault != nil {
-		return doc, fault
-	}
-	doc.value, doc.offsets, fault = readJSON(doc.text, p.spec.Limits.MaxDepth)
-	return doc, fault
+	text, fault := toUTF8(r.Payload, cmp.Or(params["charset"], p.spec.Format.Charset))
+	return bytes.NewBuffer(text), fault
 }
 
 // toUTF8 decodes text: by the charset, else as UTF-16 where its mark stands in front, else as UTF-8. A mark is removed;
@@ -93,61 +76,61 @@ func encodingFault(charset string, b []byte) *offer.Fault {
 	return fault
 }
 
-// split takes the rows out of a document.
-func (p *Program) split(ctx context.Context, doc document, hasData bool) (rows []any, fault *offer.Fault) {
-	limit := p.spec.Limits.MaxRows
-	tooMany := func() *offer.Fault {
-		return deliveryFault(offer.ReasonMappingLimit, "", "more than %d rows; send them in several deliveries, or raise limits.max_rows", limit)
+// A fingerprinter takes a delivery's form under one canonicalization as it is read.
+type fingerprinter struct {
+	name, base, attributes string
+	document               hash.Hash      // of the document's json/1
+	rows                   []offer.Digest // of the rows' json/1
+	form                   []byte
+}
+
+// fingerprinter is for the asked or the own canonicalization.
+func (p *Program) fingerprinter(r *Request) *fingerprinter {
+	f := &fingerprinter{name: r.Canonicalization}
+	f.base, f.attributes, _ = strings.Cut(f.name, "+")
+	if !slices.Contains([]string{offer.CanonicalBytes, offer.CanonicalJSON, offer.CanonicalRows}, f.base) {
+		f.name = p.Canonicalization()
+		f.base, f.attributes, _ = strings.Cut(f.name, "+")
 	}
-	switch list, isList := doc.value.([]any); {
-	case !hasData:
-		return []any{nil}, nil
-	case p.rows == nil && isList:
-		if len(list) > limit {
-			return nil, tooMany()
-		}
-		return list, nil
-	case p.rows == nil:
-		return []any{doc.value}, nil
+	if f.base == offer.CanonicalJSON {
+		f.document = sha256.New()
 	}
-	iter := p.rows.RunWithContext(ctx, doc.value, map[string]any{})
-	for {
-		row, ok := iter.Next()
-		if !ok {
-			return rows, nil
-		}
-		if err, failed := row.(error); failed {
-			return nil, deliveryFault(offer.ReasonMappingError, "", "format.rows: %v", err)
-		}
-		if len(rows) == limit {
-			return nil, tooMany()
-		}
-		rows = append(rows, row)
+	return f
+}
+
+// row takes one row's value.
+func (f *fingerprinter) row(value any) {
+	if f.base == offer.CanonicalRows {
+		f.form = appendCanonical(f.form[:0], value)
+		f.rows = append(f.rows, sha256.Sum256(f.form))
 	}
 }
 
-// fingerprint computes the asked or own one; bytes/1 where the payload could not be read.
-func (p *Program) fingerprint(r *Request, doc document, rows []any, fault *offer.Fault) offer.Fingerprint {
-	name := r.Canonicalization
-	base, attributes, _ := strings.Cut(name, "+")
-	if !slices.Contains([]string{offer.CanonicalBytes, offer.CanonicalJSON, offer.CanonicalRows}, base) {
-		name = p.Canonicalization()
-		base, attributes, _ = strings.Cut(name, "+")
-	}
-	if base != offer.CanonicalBytes && fault != nil {
-		return BytesFingerprint(r)
-	}
-	var form []byte
-	switch {
-	case base == offer.CanonicalBytes:
-		form = r.Payload
-	case !r.HasData:
-	case base == offer.CanonicalJSON:
-		form = appendCanonical(make([]byte, 0, len(doc.text)), doc.value)
+// sum is the fingerprint of a delivery that has been read to its end.
+func (f *fingerprinter) sum(r *Request) offer.Fingerprint {
+	var form offer.Digest
+	switch f.base {
+	case offer.CanonicalBytes:
+		form = sha256.Sum256(r.Payload)
+	case offer.CanonicalJSON:
+		f.document.Sum(form[:0])
 	default:
-		form = canonicalRows(rows)
+		form = rowsDigest(f.rows)
 	}
-	return offer.Fingerprint{Canonicalization: name, Digest: fingerprintDigest(form, r, attributes)}
+	return offer.Fingerprint{Canonicalization: f.name, Digest: fingerprintDigest(form, r, f.attributes)}
+}
+
+// rowsDigest is that of rows/1: the SHA-256 over the rows' digests, sorted by bytes, so that 32 bytes are all that a row
+// needs until the order is known.
+func rowsDigest(rows []offer.Digest) offer.Digest {
+	slices.SortFunc(rows, func(a, b offer.Digest) int { return bytes.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for i := range rows {
+		_, _ = h.Write(rows[i][:])
+	}
+	var d offer.Digest
+	h.Sum(d[:0])
+	return d
 }
 
 // Canonicalization is what the Spec's own fingerprints stand under.
@@ -164,33 +147,16 @@ func (p *Program) Canonicalization() string {
 
 // BytesFingerprint is the fingerprint of a delivery whose payload nobody could read.
 func BytesFingerprint(r *Request) offer.Fingerprint {
-	return offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: fingerprintDigest(r.Payload, r, "")}
-}
-
-// canonicalRows is each row's json/1 and a line feed, sorted by bytes: what sort(1) makes of the rows.
-func canonicalRows(rows []any) []byte {
-	lines := make([][]byte, len(rows))
-	size := 0
-	for i, row := range rows {
-		lines[i] = append(appendCanonical(nil, row), '\n')
-		size += len(lines[i])
-	}
-	slices.SortFunc(lines, bytes.Compare)
-	form := make([]byte, 0, size)
-	for _, line := range lines {
-		form = append(form, line...)
-	}
-	return form
+	return offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: fingerprintDigest(sha256.Sum256(r.Payload), r, "")}
 }
 
 // unread are the attributes that $ce as a whole does not stand for in a fingerprint: the key itself, what says how the
 // event is written, and when it was sent.
 var unread = []string{"id", "source", "type", "specversion", "datacontenttype", "time"}
 
-// fingerprintDigest is the SHA-256 of the form; with attributes, or without data, that of a text with the form's digest
-// and a line for each attribute.
-func fingerprintDigest(form []byte, r *Request, attributes string) offer.Digest {
-	digest := sha256.Sum256(form)
+// fingerprintDigest is the form's; with attributes, or without data, that of a text with the form's digest and a line for
+// each attribute.
+func fingerprintDigest(form offer.Digest, r *Request, attributes string) offer.Digest {
 	var names []string
 	switch {
 	case attributes == "*":
@@ -203,11 +169,11 @@ func fingerprintDigest(form []byte, r *Request, attributes string) offer.Digest 
 		names = strings.Split(attributes, "+")
 	}
 	if r.HasData && attributes == "" {
-		return digest
+		return form
 	}
 	text := []byte("no data\n")
 	if r.HasData {
-		text = fmt.Appendf(nil, "data %x\n", digest)
+		text = fmt.Appendf(nil, "data %x\n", form)
 	}
 	for _, name := range names {
 		if value, ok := r.Attributes[name]; ok {

@@ -3,17 +3,20 @@ package mapping
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/itchyny/gojq"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
@@ -21,25 +24,154 @@ import (
 // []any and map[string]any.
 type jsonReader struct {
 	dec      *jsontext.Decoder
+	text     places
 	maxDepth int
 	names    map[string]string // one copy of each member name
 	buf      []byte
-	offsets  []int // of the elements of a top-level list
+}
+
+// maxNames bounds how many member names are kept, since a document may have new ones in every row.
+const maxNames = 1000
+
+func newJSONReader(text io.Reader, maxDepth int) *jsonReader {
+	r := &jsonReader{maxDepth: maxDepth, names: map[string]string{}}
+	if whole, ok := text.(*bytes.Buffer); ok { // which the decoder reads in place
+		r.text = places{window: whole.Bytes()}
+		r.dec = jsontext.NewDecoder(whole)
+	} else {
+		r.text = places{text: text}
+		r.dec = jsontext.NewDecoder(&r.text)
+	}
+	return r
 }
 
 // readJSON reads one JSON document. Duplicate member names, unpaired surrogates, bytes after the document and nesting
 // beyond maxDepth are faults, with line and column.
-func readJSON(text []byte, maxDepth int) (value any, offsets []int, fault *offer.Fault) {
-	r := jsonReader{dec: jsontext.NewDecoder(bytes.NewBuffer(text)), maxDepth: maxDepth, names: map[string]string{}}
+func readJSON(text []byte, maxDepth int) (any, *offer.Fault) {
+	r := newJSONReader(bytes.NewBuffer(text), maxDepth)
 	value, err := r.value(0)
 	if err == nil {
-		if _, err = r.dec.ReadToken(); errors.Is(err, io.EOF) {
-			return value, r.offsets, nil
-		} else if err == nil {
-			err = errors.New("a second value after the document")
-		}
+		err = r.end()
 	}
-	return nil, nil, jsonFault(text, err, r.dec.InputOffset())
+	if err != nil {
+		return nil, faultOf(r.fault(err))
+	}
+	return value, nil
+}
+
+// end reads what is left of the text: nothing but white space.
+func (r *jsonReader) end() error {
+	_, err := r.dec.ReadToken()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return errors.New("a second value after the document")
+	}
+	return err
+}
+
+// jsonRows are the rows of a JSON document: the outputs of format.rows; without it the elements of a top-level list, which
+// are read one by one, or the document.
+type jsonRows struct {
+	*jsonReader
+	ctx       context.Context //nolint:containedctx // of the one delivery that is read
+	rows      *gojq.Code
+	canonical io.Writer
+	form      []byte
+
+	begun, ended bool
+	listed       int       // elements read of a top-level list
+	outputs      gojq.Iter // of format.rows
+}
+
+func newJSONRows(ctx context.Context, p *Program, text io.Reader, canonical io.Writer) *jsonRows {
+	return &jsonRows{jsonReader: newJSONReader(text, p.spec.Limits.MaxDepth), ctx: ctx, rows: p.rows, canonical: canonical}
+}
+
+func (r *jsonRows) next() (row, error) {
+	switch {
+	case r.outputs != nil:
+		return r.output()
+	case r.ended:
+		return row{}, io.EOF
+	case r.begun:
+		return r.element()
+	}
+	r.begun = true
+	if r.dec.PeekKind() == jsontext.KindBeginArray && r.rows == nil {
+		if _, err := r.dec.ReadToken(); err != nil {
+			return row{}, r.fault(err)
+		}
+		r.write("[")
+		return r.element()
+	}
+	r.ended = true
+	out := row{line: 1, column: 1}
+	var err error
+	if out.value, err = r.value(0); err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return row{}, r.fault(err)
+	}
+	r.canonicalise(out.value)
+	if r.rows == nil {
+		return out, nil
+	}
+	r.outputs = r.rows.RunWithContext(r.ctx, out.value, map[string]any{})
+	return r.output()
+}
+
+// element reads one element of the top-level list.
+func (r *jsonRows) element() (row, error) {
+	before := r.dec.InputOffset()
+	if r.dec.PeekKind() == jsontext.KindEndArray {
+		r.ended = true
+		if _, err := r.dec.ReadToken(); err != nil {
+			return row{}, r.fault(err)
+		}
+		if err := r.end(); err != nil {
+			return row{}, r.fault(err)
+		}
+		r.write("]")
+		return row{}, io.EOF
+	}
+	var out row
+	out.line, out.column = r.text.value(before)
+	var err error
+	if out.value, err = r.value(1); err != nil {
+		return row{}, r.fault(err)
+	}
+	if r.listed++; r.listed > 1 {
+		r.write(",")
+	}
+	r.canonicalise(out.value)
+	return out, nil
+}
+
+func (r *jsonRows) output() (row, error) {
+	value, ok := r.outputs.Next()
+	if !ok {
+		return row{}, io.EOF
+	}
+	if err, failed := value.(error); failed {
+		return row{}, deliveryFault(offer.ReasonMappingError, "", "format.rows: %v", err)
+	}
+	return row{value: value}, nil
+}
+
+func (r *jsonRows) canonicalise(value any) {
+	if r.canonical != nil {
+		r.form = appendCanonical(r.form[:0], value)
+		_, _ = r.canonical.Write(r.form) // a hash takes everything
+	}
+}
+
+func (r *jsonRows) write(mark string) {
+	if r.canonical != nil {
+		_, _ = io.WriteString(r.canonical, mark)
+	}
 }
 
 var errTooDeep = errors.New("nested too deep")
@@ -48,6 +180,7 @@ func (r *jsonReader) value(depth int) (any, error) {
 	kind := r.dec.PeekKind()
 	switch kind {
 	case jsontext.KindBeginObject, jsontext.KindBeginArray:
+		r.text.pass(r.dec.InputOffset())
 		if depth == r.maxDepth {
 			return nil, fmt.Errorf("%w: more than %d levels", errTooDeep, r.maxDepth)
 		}
@@ -94,7 +227,9 @@ func (r *jsonReader) object(depth int) (any, error) {
 		name, known := r.names[string(unquoted)]
 		if !known {
 			name = string(unquoted)
-			r.names[name] = name
+			if len(r.names) < maxNames {
+				r.names[name] = name
+			}
 		}
 		if obj[name], err = r.value(depth + 1); err != nil {
 			return nil, err
@@ -107,15 +242,11 @@ func (r *jsonReader) object(depth int) (any, error) {
 func (r *jsonReader) array(depth int) (any, error) {
 	list := []any{}
 	for r.dec.PeekKind() != jsontext.KindEndArray {
-		before := r.dec.InputOffset()
 		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
-		if depth == 0 {
-			r.offsets = append(r.offsets, int(before))
-		}
 	}
 	_, err := r.dec.ReadToken()
 	return list, err
@@ -131,42 +262,33 @@ func (r *jsonReader) unquote(raw []byte) ([]byte, error) {
 	return r.buf, err
 }
 
-// jsonFault says what is wrong with JSON text and where.
-func jsonFault(text []byte, err error, read int64) *offer.Fault {
-	detail, offset, path := "payload_malformed", int(read), ""
+// fault says what is wrong with the text and where. What is no fault of the text is returned as it is.
+func (r *jsonReader) fault(err error) error {
+	if fault := faultOf(err); fault != nil {
+		return fault
+	}
+	detail, offset, path := "payload_malformed", r.dec.InputOffset(), ""
 	reason, message := offer.ReasonSchemaInvalid, err.Error()
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if ok {
-		offset, path, message = int(syntax.ByteOffset), string(syntax.JSONPointer), syntax.Err.Error()
+		offset, path, message = syntax.ByteOffset, string(syntax.JSONPointer), syntax.Err.Error()
 	}
 	switch {
+	case r.text.failed != nil:
+		return r.text.failed
 	case errors.Is(err, offer.ErrOutOfRange): // jq converts a number in a time that grows with the square of its length
 		reason, detail = offer.ReasonNumberOutOfRange, ""
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		detail, message = "json_duplicate_key", "the object has this member twice; readers disagree on which of them counts"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		message = "the document ends too early"
-	case ok && unpaired(text, err):
+	case ok && r.text.surrogate(offset):
 		reason, detail, message = offer.ReasonInvalidText, "text_invalid_unicode", "half of a surrogate pair, which is no character"
 	}
 	fault := deliveryFault(reason, detail, "%s", message)
 	fault.Path = path
-	fault.Line, fault.Column = position(string(text), min(max(offset, 0), len(text)))
+	fault.Line, fault.Column = r.text.at(offset)
 	return fault
-}
-
-// unpaired reports whether half a surrogate pair is what is wrong with text: a reader that bears it gets further.
-func unpaired(text []byte, err error) bool {
-	lenient := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true))
-	for {
-		_, lax := lenient.ReadToken()
-		if lax == nil {
-			continue
-		}
-		further, ok := errors.AsType[*jsontext.SyntacticError](lax)
-		strict, _ := errors.AsType[*jsontext.SyntacticError](err)
-		return !ok || further.ByteOffset > strict.ByteOffset
-	}
 }
 
 // appendCanonical writes json/1: RFC 8785 (members in the order of their UTF-16 units, strings in their shortest form, no
@@ -263,23 +385,54 @@ func compareUTF16(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// A lineCounter gives the lines of rising offsets without counting from the start each time.
-type lineCounter struct {
-	text         []byte
-	line, offset int
-	start        int // of the line
+// places tells line and column of rising offsets in a text that is read once. It keeps what has been read and not passed.
+type places struct {
+	text         io.Reader
+	failed       error  // of the text
+	window       []byte // from base on
+	base         int64
+	line, column int // of base, from 0
 }
 
-// at wants the offset of a value, or of the white space and comma before it.
-func (l *lineCounter) at(offset int) (line, column int) {
-	for offset < len(l.text) && strings.IndexByte(" \t\r\n,", l.text[offset]) >= 0 {
-		offset++
+// Read implements io.Reader.
+func (p *places) Read(b []byte) (int, error) {
+	n, err := p.text.Read(b)
+	p.window = append(p.window, b[:n]...)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.failed = err
 	}
-	for ; l.offset < offset; l.offset++ {
-		if l.text[l.offset] == '\n' {
-			l.line++
-			l.start = l.offset + 1
-		}
-	}
-	return l.line + 1, utf8.RuneCount(l.text[l.start:offset]) + 1
+	return n, err
 }
+
+// pass forgets what lies before the offset.
+func (p *places) pass(offset int64) {
+	n := min(max(int(offset-p.base), 0), len(p.window))
+	passed := p.window[:n]
+	p.window, p.base = p.window[n:], p.base+int64(n)
+	if lines := bytes.Count(passed, []byte{'\n'}); lines > 0 {
+		p.line, p.column = p.line+lines, 0
+		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
+	}
+	p.column += utf8.RuneCount(passed)
+}
+
+// at passes to the offset.
+func (p *places) at(offset int64) (line, column int) {
+	p.pass(offset)
+	return p.line + 1, p.column + 1
+}
+
+// value is at for the value that comes after the offset, behind white space and a comma.
+func (p *places) value(offset int64) (line, column int) {
+	p.pass(offset)
+	n := bytes.IndexFunc(p.window, func(r rune) bool { return !strings.ContainsRune(" \t\r\n,", r) })
+	return p.at(p.base + int64(max(n, 0)))
+}
+
+// surrogate reports whether an escape stands at the offset that names half a surrogate pair.
+func (p *places) surrogate(offset int64) bool {
+	p.pass(offset)
+	return surrogateEscape.Match(p.window)
+}
+
+var surrogateEscape = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)

@@ -39,7 +39,7 @@ func TestCanonicalJSON(t *testing.T) {
 		`{"\ud83d\ude01":1,"\ud83d\ude00":2}`: "{\"\U0001F600\":2,\"\U0001F601\":1}",
 		`{"a":{"b":null,"a":true},"":false,"a ":0}`: `{"":false,"a":{"a":true,"b":null},"a ":0}`,
 	} {
-		value, _, fault := readJSON([]byte(text), defaultMaxDepth)
+		value, fault := readJSON([]byte(text), defaultMaxDepth)
 		if fault != nil {
 			t.Errorf("%s: %v", text, fault)
 			continue
@@ -74,13 +74,13 @@ func TestJSONFaults(t *testing.T) {
 		"nested deeper than any export": {deep, "payload_malformed", 1, 201},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, fault := readJSON([]byte(tc.text), defaultMaxDepth)
+			_, fault := readJSON([]byte(tc.text), defaultMaxDepth)
 			if fault == nil || fault.Detail != tc.detail || fault.Line != tc.line || fault.Column != tc.column {
 				t.Errorf("got %v, want %s at %d:%d", fault, tc.detail, tc.line, tc.column)
 			}
 		})
 	}
-	if _, _, fault := readJSON([]byte(deep[1:len(deep)-1]), defaultMaxDepth); fault != nil {
+	if _, fault := readJSON([]byte(deep[1:len(deep)-1]), defaultMaxDepth); fault != nil {
 		t.Errorf("200 levels: %v", fault)
 	}
 }
@@ -234,7 +234,7 @@ func TestS_000_18_AFingerprintHasItsCanonicalizationsNameAndVersion(t *testing.T
 	}{
 		"json":                {"", plain.Program, "json/1", `{"a":[3e1,"x"],"b":1}`},
 		"bytes":               {"bytes", plain.Program, "bytes/1", `{"b": 1.0, "a": [30, "x"]}`},
-		"rows":                {"rows", plain.Program, "rows/1", `{"a":[3e1,"x"],"b":1}` + "\n"},
+		"rows":                {"rows", plain.Program, "rows/1", formOfRows(`{"a":[3e1,"x"],"b":1}`)},
 		"attributes it reads": {"", `{source_record: $ce.subject, quantity: $ce["stock"]}`, "json/1+stock+subject", ""},
 		"all attributes":      {"rows", `$ce`, "rows/1+*", ""},
 		"the time it maps":    {"", `{observed_at: $ce.time}`, "json/1+time", ""},
@@ -253,6 +253,34 @@ func TestS_000_18_AFingerprintHasItsCanonicalizationsNameAndVersion(t *testing.T
 				t.Errorf("the digest is not that of %s", tc.form)
 			}
 		})
+	}
+}
+
+// formOfRows is the text whose digest rows/1 is.
+func formOfRows(rows ...string) string {
+	var digests []string
+	for _, r := range rows {
+		d := offer.Sum([]byte(r))
+		digests = append(digests, string(d[:]))
+	}
+	slices.Sort(digests)
+	return strings.Join(digests, "")
+}
+
+func TestRowsFingerprintIsTheDigestOfTheSortedDigestsOfTheRows(t *testing.T) {
+	s := plain
+	s.Fingerprint = FingerprintRows
+	want := offer.Sum([]byte(formOfRows(`{"a":1}`, `{"a":2}`, `{"a":2}`, `null`)))
+	for name, payload := range map[string]string{
+		"one order":     `[{"a":1},{"a":2},null,{"a":2.0}]`,
+		"another order": `[ {"a":2}, {"a":2}, {"a":1}, null ]`,
+	} {
+		if got := mapText(t, s, payload).Fingerprint.Digest; got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	if got := mapText(t, s, `[{"a":1},{"a":2},null]`).Fingerprint.Digest; got == want {
+		t.Error("a row less has the same fingerprint")
 	}
 }
 
@@ -429,7 +457,7 @@ func TestSpellingNeverChangesTheCanonicalForm(t *testing.T) {
 		want := appendCanonical(nil, v)
 		var b strings.Builder
 		spell(t, &b, v)
-		read, _, fault := readJSON([]byte(b.String()), defaultMaxDepth)
+		read, fault := readJSON([]byte(b.String()), defaultMaxDepth)
 		if fault != nil {
 			t.Fatal(fault, b.String())
 		}
@@ -553,7 +581,7 @@ func FuzzCanonical(f *testing.F) {
 		if !utf8.Valid(text) {
 			return
 		}
-		value, _, fault := readJSON(text, defaultMaxDepth)
+		value, fault := readJSON(text, defaultMaxDepth)
 		if fault != nil {
 			if fault.Line < 1 || fault.Column < 1 {
 				t.Errorf("a fault without a place: %v", fault)
@@ -561,7 +589,7 @@ func FuzzCanonical(f *testing.F) {
 			return
 		}
 		form := appendCanonical(nil, value)
-		again, _, fault := readJSON(form, defaultMaxDepth)
+		again, fault := readJSON(form, defaultMaxDepth)
 		if fault != nil {
 			t.Fatalf("%s is no JSON: %v", form, fault)
 		}

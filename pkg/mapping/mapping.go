@@ -42,7 +42,9 @@ package mapping
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -74,45 +76,88 @@ type Result struct {
 
 // Map reads one delivery. Its error is ctx's; whatever is wrong with the delivery is in the Result.
 func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
-	doc, fault := p.decode(r)
-	var rows []any
-	if fault == nil {
-		rows, fault = p.split(ctx, doc, r.HasData)
-	}
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	res := Result{Fault: fault, Fingerprint: p.fingerprint(r, doc, rows, fault)}
-	if fault != nil {
-		return res, nil //nolint:nilerr // a fault is the delivery's
-	}
-	res.RowCount = len(rows)
-	res.Rows = make([]offer.Row, 0, len(rows))
-	ce := p.visible(r.Attributes)
-	place := lineCounter{text: doc.text}
-	for i, row := range rows {
-		obs, fault := p.observe(ctx, row, ce)
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
-		}
-		var out offer.Row
-		if fault == nil {
-			out, fault = p.normalise(obs, r.EventTime)
-		}
+	var rows []offer.Row
+	var rejected []offer.Fault
+	res, err := p.read(ctx, r, func(row *offer.Row, fault *offer.Fault) error {
 		if fault != nil {
-			fault.Row = i + 1
-			if i < len(doc.offsets) {
-				fault.Line, fault.Column = place.at(doc.offsets[i])
-			}
-			res.Rejected = append(res.Rejected, *fault)
-			continue
+			rejected = append(rejected, *fault)
+		} else {
+			rows = append(rows, *row)
 		}
-		out.Number = i + 1
-		res.Rows = append(res.Rows, out)
+		return nil
+	})
+	if err != nil || res.Fault != nil {
+		return res, err
 	}
+	res.Rows, res.Rejected = rows, rejected
 	res.settleRepeats()
 	res.Fault = res.nothingLeft()
 	return res, nil
+}
+
+// read reads one delivery row by row: each, with its number, is emitted in normal form, or as the fault that rejects it. The
+// Result has neither. With a Fault what has been emitted does not count. Its error is emit's, ctx's or that of a file.
+func (p *Program) read(ctx context.Context, r *Request, emit func(*offer.Row, *offer.Fault) error) (Result, error) {
+	form := p.fingerprinter(r)
+	rows, fault := p.open(ctx, r, form)
+	count, ce := 0, p.visible(r.Attributes)
+	for fault == nil {
+		in, err := rows.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if count == p.spec.Limits.MaxRows && err == nil {
+			err = deliveryFault(offer.ReasonMappingLimit, "", "more than %d rows; send them in several deliveries, or raise limits.max_rows", count)
+		}
+		if err == nil {
+			count++
+			form.row(in.value)
+			out, rejected := p.mapRow(ctx, in, ce, r.EventTime)
+			if rejected != nil {
+				rejected.Row, rejected.Line, rejected.Column = count, cmp.Or(rejected.Line, in.line), cmp.Or(rejected.Column, in.column)
+			}
+			out.Number = count
+			err = emit(&out, rejected)
+		}
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		if fault = faultOf(err); fault == nil && err != nil {
+			return Result{}, err
+		}
+	}
+	if fault != nil {
+		return Result{Fault: fault, Fingerprint: BytesFingerprint(r)}, nil //nolint:nilerr // a fault is the delivery's
+	}
+	return Result{RowCount: count, Fingerprint: form.sum(r)}, nil
+}
+
+// open begins to read the payload as the feed's format says.
+func (p *Program) open(ctx context.Context, r *Request, form *fingerprinter) (reader, *offer.Fault) {
+	switch {
+	case r.HasData:
+	case p.spec.NoData == NoDataRefuse:
+		return nil, deliveryFault(offer.ReasonSchemaInvalid, "data_missing", "the event has no data; a feed whose events may lack it sets no_data: map")
+	default:
+		return &noData{}, nil
+	}
+	text, fault := p.text(r)
+	if fault != nil {
+		return nil, fault
+	}
+	return p.newReader(ctx, text, form.document), nil
+}
+
+// mapRow maps one row.
+func (p *Program) mapRow(ctx context.Context, in row, ce map[string]any, eventTime offer.Time) (offer.Row, *offer.Fault) {
+	if in.fault != nil {
+		return offer.Row{}, in.fault
+	}
+	claim, fault := p.observe(ctx, in.value, ce)
+	if fault != nil {
+		return offer.Row{}, fault
+	}
+	return p.normalise(claim, eventTime)
 }
 
 // settleRepeats makes rows that state one revision of one record a single row, or rejects them all where they differ:

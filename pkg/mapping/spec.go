@@ -39,9 +39,12 @@ type Spec struct {
 
 // A Format says what the payload's bytes are.
 type Format struct {
-	Kind    string `json:"kind,omitempty"`    // json
-	Rows    string `json:"rows,omitempty"`    // jq over the document, each output is a row; default: the object, or each element of a top-level list
+	Kind string `json:"kind,omitempty"` // json (default)
+	// Rows finds them. json: jq over the document, each output is a row; default: the object, or each element of a top-level
+	// list. xml: the path of their elements.
+	Rows    string `json:"rows,omitempty"`
 	Charset string `json:"charset,omitempty"` // where the content type names none; default: UTF-16 by its mark, else UTF-8
+	Doctype string `json:"doctype,omitempty"` // xml: refuse (default) | name: one may name a DTD, which is never read
 }
 
 // Numbers says how number texts are written. JSON numbers have one spelling, so only Amounts concerns them.
@@ -67,6 +70,7 @@ type Limits struct {
 // Values of Spec fields.
 const (
 	KindJSON         = "json"
+	KindXML          = "xml"
 	OrderVersion     = "version"
 	OrderObservedAt  = "observed_at"
 	FingerprintBytes = "bytes"
@@ -77,6 +81,8 @@ const (
 	GroupSpace       = "space" // U+0020, U+00A0, U+2009 or U+202F
 	NoDataRefuse     = "refuse"
 	NoDataMap        = "map"
+	DoctypeRefuse    = "refuse"
+	DoctypeName      = "name"
 )
 
 const (

@@ -89,7 +89,7 @@ const FlagAmbiguousOrder = "ambiguous_order"
 const (
 	CanonicalBytes = "bytes/1" // the payload as it is
 	CanonicalJSON  = "json/1"  // RFC 8785 with exact decimals instead of doubles
-	CanonicalRows  = "rows/1"  // the sorted multiset of the rows' json/1
+	CanonicalRows  = "rows/1"  // SHA-256 over the sorted SHA-256 digests of the rows' json/1
 )
 
 // A Fingerprint is the digest of a payload under a canonicalization.
