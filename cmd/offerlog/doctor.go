@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -402,16 +403,21 @@ func tryArchive(ctx context.Context, folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	const name = "doctor/topic/0/0-0/digest"
-	content := []byte(rand.Text())
-	if err := files.Put(ctx, name, content); err != nil {
+	content := rand.Text()
+	put := func(text string) error { return files.Put(ctx, name, strings.NewReader(text), int64(len(text))) }
+	if err := put(content); err != nil {
 		return err
 	}
-	if err := files.Put(ctx, name, []byte("another")); !errors.Is(err, archive.ErrExists) {
+	if err := put("another"); !errors.Is(err, archive.ErrExists) {
 		return errors.Join(errors.New("a name that is taken is not refused"), err)
 	}
-	got, err := files.Get(ctx, name)
-	if err == nil && string(got) != string(content) {
+	r, err := files.Get(ctx, name, 0)
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(r)
+	if err == nil && string(got) != content {
 		err = errors.New("an object is read back with other content")
 	}
-	return err
+	return errors.Join(err, r.Close())
 }

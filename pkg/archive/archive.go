@@ -1,16 +1,20 @@
 // Package archive keeps the evidence: the payloads of deliveries as they were sent, encrypted, under names that follow from
 // where they come from and what they hold.
 //
-// A pack of payloads becomes one object of a store, written before the transaction that refers to it and never replaced.
+// A pack of payloads becomes one object of a store, written before the transaction that refers to it and never replaced. A
+// payload may be as large as a disk: it is sealed, stored and read in segments, and never held in memory.
 // After a crash the same batch is archived again: it finds its name taken, verifies what is there and reuses it, so that
 // failing attempts leave one object and no half-written one. Tables: artifact (objects that a committed transaction refers
 // to) and tenant_key (each tenant's key, wrapped by the master key).
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -24,11 +28,11 @@ var ErrNoKey = errors.New("no such key")
 
 // A Store holds objects by name. Names are slash-separated, as Pack.Name writes them.
 type Store interface {
-	// Put stores content, durably and all of it or nothing. It never replaces an object: a name that is taken is
-	// ErrExists, and the object under it is durable too.
-	Put(ctx context.Context, name string, content []byte) error
-	// Get returns the content that Put was given; fs.ErrNotExist where there is none.
-	Get(ctx context.Context, name string) ([]byte, error)
+	// Put stores the size bytes of content, durably and all of them or nothing. It never replaces an object: a name that is
+	// taken is ErrExists, and the object under it is durable too.
+	Put(ctx context.Context, name string, content io.Reader, size int64) error
+	// Get returns what Put was given, from byte offset on, to be closed; fs.ErrNotExist where there is no such object.
+	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
 }
 
 // A Key is one key of a tenant, unwrapped.
@@ -117,17 +121,47 @@ func (a *Archive) put(ctx context.Context, p *Pack) (Ref, error) {
 		return Ref{}, err
 	}
 	name := p.Name()
-	content, err := seal(p, name, key)
+	s, err := newSealer(p, name, key)
 	if err != nil {
 		return Ref{}, err
 	}
-	switch err = a.store.Put(ctx, name, content); {
+	if p.large() {
+		err = a.stream(ctx, s)
+	} else {
+		content := bytes.NewBuffer(make([]byte, 0, s.size))
+		if err = s.writeTo(content); err == nil {
+			err = a.store.Put(ctx, name, bytes.NewReader(content.Bytes()), s.size)
+		}
+	}
+	switch {
 	case errors.Is(err, ErrExists):
 		return Ref{Name: name, Reused: true}, nil
 	case err != nil:
 		return Ref{}, err
 	}
 	return Ref{Name: name, KeyID: key.ID}, nil
+}
+
+// stream puts a pack that has payloads in files, while it is sealed. An earlier attempt's object is looked for first, since
+// the store would take the whole of this one before it says that there is one.
+func (a *Archive) stream(ctx context.Context, s *sealer) error {
+	there, err := a.store.Get(ctx, s.name, 0)
+	if err == nil {
+		return errors.Join(ErrExists, there.Close())
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.CloseWithError(s.writeTo(w))
+	}()
+	err = a.store.Put(ctx, s.name, r, s.size)
+	_ = r.Close() // a store that did not read to the end leaves nobody waiting
+	<-done
+	return err
 }
 
 // readBack opens every entry of the object that was put or found; ref learns what is there. An object that is reused may be
@@ -138,29 +172,60 @@ func (a *Archive) readBack(ctx context.Context, tenant string, ref *Ref) error {
 		return err
 	}
 	// The name is the pack's own, and open held the object's table against it: what remains is each entry's content.
-	if err := o.unsealAll(); err != nil {
+	if err := o.verify(); err != nil {
 		return err
 	}
-	ref.KeyID, ref.Length = o.keyID, o.length
+	ref.KeyID, ref.Length = o.keyID, o.size()
 	return nil
 }
 
-// Read returns one entry of the object that ref names, verified. Of ref it needs Name and KeyID.
-func (a *Archive) Read(ctx context.Context, tenant string, ref Ref, offset int64, item int) (Entry, error) {
+// Open returns one entry of the object that ref names, to be read and closed. Of ref it needs Name and KeyID.
+func (a *Archive) Open(ctx context.Context, tenant string, ref Ref, offset int64, item int) (*Content, error) {
+	c, err := a.openEntry(ctx, tenant, ref, place{offset, item})
+	if err != nil {
+		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	return c, nil
+}
+
+func (a *Archive) openEntry(ctx context.Context, tenant string, ref Ref, at place) (_ *Content, err error) {
 	o, err := a.open(ctx, tenant, ref)
 	if err != nil {
-		return Entry{}, fmt.Errorf("read archive: %w", err)
+		return nil, err
 	}
-	at := place{offset, item}
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
 	i, ok := o.find(at)
 	if !ok {
-		return Entry{}, fmt.Errorf("read archive: %w", o.mismatch(at, "the object holds no such entry"))
+		return nil, o.mismatch(at, "the object holds no such entry")
 	}
-	e, err := o.unseal(i)
+	if i > 0 {
+		o.close()
+		body, err := a.store.Get(ctx, ref.Name, o.begins(i))
+		if err != nil {
+			return nil, err
+		}
+		o.body = newSource(body)
+	}
+	return o.unseal(i)
+}
+
+// Read returns one entry of the object that ref names, verified and whole in memory. Of ref it needs Name and KeyID.
+func (a *Archive) Read(ctx context.Context, tenant string, ref Ref, offset int64, item int) (Entry, error) {
+	c, err := a.Open(ctx, tenant, ref, offset, item)
 	if err != nil {
+		return Entry{}, err
+	}
+	defer c.Close()
+	var payload bytes.Buffer
+	payload.Grow(int(min(c.Length, segmentBytes)) + bytes.MinRead)
+	if _, err := payload.ReadFrom(c); err != nil {
 		return Entry{}, fmt.Errorf("read archive: %w", err)
 	}
-	return e, nil
+	return Entry{Offset: c.Offset, Item: c.Item, Envelope: c.Envelope, Payload: payload.Bytes(), Sum: c.Sum}, nil
 }
 
 // Verify opens every entry of the object that ref names and returns what the object holds.
@@ -169,20 +234,26 @@ func (a *Archive) Verify(ctx context.Context, tenant string, ref Ref) ([]Member,
 	if err != nil {
 		return nil, fmt.Errorf("verify archive: %w", err)
 	}
-	if err := o.unsealAll(); err != nil {
+	if err := o.verify(); err != nil {
 		return nil, fmt.Errorf("verify archive: %w", err)
 	}
 	return o.table, nil
 }
 
-// open gets an object, checks its table against its name, and finds its key. An empty ref.KeyID takes the object's word.
-func (a *Archive) open(ctx context.Context, tenant string, ref Ref) (*object, error) {
-	content, err := a.store.Get(ctx, ref.Name)
+// open gets an object, checks its table against its name, and finds its key: what comes next of it is its first entry. An
+// empty ref.KeyID takes the object's word.
+func (a *Archive) open(ctx context.Context, tenant string, ref Ref) (_ *object, err error) {
+	body, err := a.store.Get(ctx, ref.Name, 0)
 	if err != nil {
 		return nil, err
 	}
-	o, err := parse(ref.Name, tenant, content)
-	if err != nil {
+	o := &object{name: ref.Name, tenant: tenant, body: newSource(body)}
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
+	if err := o.readTable(); err != nil {
 		return nil, err
 	}
 	if ref.KeyID != "" && ref.KeyID != o.keyID {
@@ -195,7 +266,7 @@ func (a *Archive) open(ctx context.Context, tenant string, ref Ref) (*object, er
 	if err != nil {
 		return nil, err
 	}
-	if o.aead, err = objectKey(key, ref.Name); err != nil {
+	if o.seals, err = objectSeals(key, ref.Name); err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -3,15 +3,21 @@ package archive_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -43,7 +49,11 @@ type memory struct {
 	down    error
 }
 
-func (m *memory) Put(_ context.Context, name string, content []byte) error {
+func (m *memory) Put(_ context.Context, name string, r io.Reader, size int64) error {
+	content, err := io.ReadAll(r)
+	if err != nil || int64(len(content)) != size {
+		return errors.Join(err, fmt.Errorf("got %d bytes, want %d", len(content), size))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down != nil {
@@ -55,11 +65,11 @@ func (m *memory) Put(_ context.Context, name string, content []byte) error {
 	if m.objects == nil {
 		m.objects = map[string][]byte{}
 	}
-	m.objects[name] = bytes.Clone(content)
+	m.objects[name] = content
 	return nil
 }
 
-func (m *memory) Get(_ context.Context, name string) ([]byte, error) {
+func (m *memory) Get(_ context.Context, name string, offset int64) (io.ReadCloser, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	content, ok := m.objects[name]
@@ -69,9 +79,9 @@ func (m *memory) Get(_ context.Context, name string) ([]byte, error) {
 	case !ok:
 		return nil, fs.ErrNotExist
 	case m.damage != nil:
-		return m.damage(bytes.Clone(content)), nil
+		content = m.damage(bytes.Clone(content))
 	}
-	return bytes.Clone(content), nil
+	return io.NopCloser(bytes.NewReader(content[min(offset, int64(len(content))):])), nil
 }
 
 // only returns the one object there is.
@@ -218,22 +228,196 @@ const (
 
 var errStore = errors.New("the store is out of reach")
 
-func (s *failingStore) Put(ctx context.Context, name string, content []byte) error {
+func (s *failingStore) Put(ctx context.Context, name string, content io.Reader, size int64) error {
 	if s.at == beforePut {
 		return errStore
 	}
-	err := s.Store.Put(ctx, name, content)
+	err := s.Store.Put(ctx, name, content, size)
 	if s.at == afterPut {
 		return errStore
 	}
 	return err
 }
 
-func (s *failingStore) Get(ctx context.Context, name string) ([]byte, error) {
+func (s *failingStore) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
 	if s.at == inGet {
 		return nil, errStore
 	}
-	return s.Store.Get(ctx, name)
+	return s.Store.Get(ctx, name, offset)
+}
+
+// large is a pack with a payload in a file between two in memory. It ends where segments end, or before or after.
+func large(t *testing.T, length int) *archive.Pack {
+	t.Helper()
+	payload := bytes.Repeat([]byte(token), length/len(token)+1)[:length]
+	path := filepath.Join(t.TempDir(), "payload")
+	if err := os.WriteFile(path, append(payload, "what comes later is not part of it"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := pack()
+	p.Entries[2] = archive.Entry{Offset: 12, Item: 1, Envelope: []byte("{}"), File: path, Length: int64(length), Sum: offer.Sum(payload)}
+	return p
+}
+
+func TestAPayloadInAFileIsAnEntryLikeAnother(t *testing.T) {
+	const segment = 1 << 20
+	for _, length := range []int{0, 1, segment - 2, segment - 1, segment, segment + 1, 3*(segment-16) - 42, 3*(segment-16) - 41, 5 << 20} {
+		t.Run(fmt.Sprint(length, " bytes"), func(t *testing.T) {
+			files, list := openFiles(t)
+			a := archive.New(files, &keys{"k1"})
+			p := large(t, length)
+			ref, again := mustWrite(t, a, p), mustWrite(t, a, p)
+			if got := list(); len(got) != 1 || ref.Reused || !again.Reused || ref.Length != again.Length {
+				t.Errorf("got files %v, %+v, then %+v, want one object, reused", got, ref, again)
+			}
+			inMemory, err := os.ReadFile(p.Entries[2].File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inMemory = inMemory[:length]
+			q := pack()
+			q.Entries[2] = entry(12, 1, string(inMemory))
+			q.Entries[2].Envelope = []byte("{}")
+			if found := mustWrite(t, a, q); !found.Reused {
+				t.Error("the same payload in memory has another name")
+			}
+			for _, want := range q.Entries {
+				c, err := a.Open(t.Context(), "demo", ref, want.Offset, want.Item)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(c)
+				if err := errors.Join(err, c.Close()); err != nil || !bytes.Equal(got, want.Payload) || !bytes.Equal(c.Envelope, want.Envelope) || c.Sum != want.Sum {
+					t.Errorf("offset %d item %d: got %d bytes in %q, %v, want %d", want.Offset, want.Item, len(got), c.Envelope, err, len(want.Payload))
+				}
+			}
+			content, err := get(t, files, ref.Name)
+			if err != nil || int64(len(content)) != ref.Length || bytes.Contains(content, []byte(token)) {
+				t.Errorf("got an object of %d bytes, %v, want %d without plaintext", len(content), err, ref.Length)
+			}
+		})
+	}
+}
+
+// Bytes at both sides of each place where something begins or ends are flipped, cut off and doubled, and segments change
+// places.
+func TestS_000_30_a_changed_segment_is_a_digest_mismatch(t *testing.T) {
+	const segment, begin = 1 << 20, 8 + 1 + 1 + 2 + 4 + 4*(8+4+4+32+8+32) + (22 + 28) + 28
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	p := large(t, 4*segment)
+	ref := mustWrite(t, a, p)
+	damages := map[string]func([]byte) []byte{
+		"two segments change places": func(b []byte) []byte {
+			return slices.Concat(b[:begin+segment], b[begin+2*segment:begin+3*segment], b[begin+segment:begin+2*segment], b[begin+3*segment:])
+		},
+		"a segment is lost":  func(b []byte) []byte { return slices.Delete(b, begin+segment, begin+2*segment) },
+		"a segment is twice": func(b []byte) []byte { return slices.Insert(b, begin+segment, b[begin:begin+segment]...) },
+	}
+	for _, place := range []int{begin, begin + 1, begin + 33, begin + 40, begin + segment, begin + 4*segment, int(ref.Length)} {
+		for i := max(0, place-1); i <= min(place+1, int(ref.Length)-1); i++ {
+			damages[fmt.Sprint("flipped bit ", i)] = func(b []byte) []byte { b[i] ^= 4; return b }
+			damages[fmt.Sprint("cut off before ", i)] = func(b []byte) []byte { return b[:i] }
+			damages[fmt.Sprint("byte doubled ", i)] = func(b []byte) []byte { return slices.Insert(b, i, b[i]^1) }
+		}
+	}
+	for name, damage := range damages {
+		store.damage = damage
+		_, err := a.Verify(t.Context(), "demo", ref)
+		wantMismatch(t, "verify, "+name, ref.Name, err)
+	}
+	store.damage = func(b []byte) []byte { b[begin+3*segment] ^= 1; return b }
+	c, err := a.Open(t.Context(), "demo", ref, 12, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	_, err = got.ReadFrom(c)
+	wantMismatch(t, "read", ref.Name, errors.Join(err, c.Close()))
+	if want := bytes.Repeat([]byte(token), 1<<18); !bytes.HasPrefix(want, got.Bytes()) || got.Len() > 3*segment {
+		t.Errorf("got %d bytes, want nothing that did not decrypt", got.Len())
+	}
+}
+
+func TestAFileThatChangedIsNotSealed(t *testing.T) {
+	for sentence, change := range map[string]func(path string) error{
+		"other bytes": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("y"), 3<<20), 0o600) },
+		"cut off":     func(path string) error { return os.Truncate(path, 2<<20) },
+		"removed":     os.Remove,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			files, list := openFiles(t)
+			p := large(t, 3<<20)
+			if err := change(p.Entries[2].File); err != nil {
+				t.Fatal(err)
+			}
+			_, err := archive.New(files, &keys{"k1"}).Write(t.Context(), p)
+			if err == nil || len(list()) > 0 {
+				t.Errorf("got %v and files %v, want an error and none", err, list())
+			}
+		})
+	}
+}
+
+func TestMemoryIsFlatInTheSizeOfAPayload(t *testing.T) {
+	const length = 64 << 20
+	path := filepath.Join(t.TempDir(), "payload")
+	err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, length)) // zeros, which take no room on the disk
+	f, errOpen := os.Open(path)
+	if err := errors.Join(err, errOpen); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); errors.Join(err, f.Close()) != nil {
+		t.Fatal(err)
+	}
+	p := pack()
+	p.Entries = append(p.Entries[:3:3], archive.Entry{Offset: 13, File: path, Length: length, Sum: offer.Digest(sum.Sum(nil))})
+	files, _ := openFiles(t)
+	a := archive.New(files, &keys{"k1"})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ref := mustWrite(t, a, p)
+	c, err := a.Open(t.Context(), "demo", ref, 13, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, c)
+	if err := errors.Join(err, c.Close()); err != nil || n != length {
+		t.Errorf("got %d bytes, %v, want %d", n, err, length)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 {
+		t.Errorf("%d MiB were allocated to write, verify and read %d MiB", got>>20, length>>20)
+	}
+}
+
+// A store that breaks off in the middle of an object says nothing about the object.
+func TestAReadThatBreaksOffIsNoFaultOfTheEvidence(t *testing.T) {
+	store := &memory{}
+	a := archive.New(store, &keys{"k1"})
+	ref := mustWrite(t, a, large(t, 2<<20))
+	for _, at := range []int64{0, 5, 30, 400, 500, 600, 700, 1 << 20, ref.Length - 1, ref.Length} {
+		_, err := archive.New(&breaking{store, at}, &keys{"k1"}).Verify(t.Context(), "demo", ref)
+		var coded interface{ Code() string }
+		if !errors.Is(err, errStore) || errors.As(err, &coded) {
+			t.Errorf("broken off after %d bytes: got %v, want the store's error without a code", at, err)
+		}
+	}
+}
+
+// breaking is a store whose objects cannot be read on from a place.
+type breaking struct {
+	archive.Store
+	at int64
+}
+
+func (b *breaking) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	r, err := b.Store.Get(ctx, name, offset)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(io.MultiReader(io.LimitReader(r, b.at-offset), iotest.ErrReader(errStore))), nil
 }
 
 func TestAStoreThatIsDownIsNoFaultOfTheEvidence(t *testing.T) {

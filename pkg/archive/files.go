@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -59,7 +60,7 @@ func OpenFiles(dir string) (*Files, error) {
 func (f *Files) Close() error { return f.root.Close() }
 
 // Put implements Store: temporary file, sync, hard link to the name, sync of the folder.
-func (f *Files) Put(_ context.Context, name string, content []byte) (err error) {
+func (f *Files) Put(_ context.Context, name string, content io.Reader, size int64) (err error) {
 	file, err := filename(name)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (f *Files) Put(_ context.Context, name string, content []byte) (err error) 
 			err = errors.Join(err, e)
 		}
 	}()
-	if err := f.write(temp, content); err != nil {
+	if err := f.write(temp, content, size); err != nil {
 		return err
 	}
 	err = f.root.Link(temp, file)
@@ -92,12 +93,16 @@ func (f *Files) Put(_ context.Context, name string, content []byte) (err error) 
 	return nil
 }
 
-func (f *Files) write(temp string, content []byte) error {
+func (f *Files) write(temp string, content io.Reader, size int64) error {
 	w, err := f.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err = w.Write(content); err == nil {
+	n, err := io.Copy(w, content)
+	if err == nil && n != size {
+		err = fmt.Errorf("got %d bytes of content, want %d", n, size)
+	}
+	if err == nil {
 		fault.Point("ingest.artifact_written")
 		err = w.Sync()
 	}
@@ -105,12 +110,19 @@ func (f *Files) write(temp string, content []byte) error {
 }
 
 // Get implements Store.
-func (f *Files) Get(_ context.Context, name string) ([]byte, error) {
+func (f *Files) Get(_ context.Context, name string, offset int64) (io.ReadCloser, error) {
 	file, err := filename(name)
 	if err != nil {
 		return nil, err
 	}
-	return f.root.ReadFile(file)
+	r, err := f.root.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // folder makes a folder and its parents, with their names durable. Finding one is not enough: whoever made it may have

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,13 +16,24 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
-// An Entry is one payload of a pack, with what came around it.
+// An Entry is one payload of a pack, with what came around it. The payload is in memory, or in a file that stays as it is
+// until the pack is written.
 type Entry struct {
 	Offset   int64  // of the record
 	Item     int    // of the event in a record that holds a batch; else 0
 	Envelope []byte // what else of the event is needed to read the payload again, in the caller's form
 	Payload  []byte
-	Sum      offer.Digest // of Payload
+	File     string       // path of the payload; "": it is Payload
+	Length   int64        // of the payload in File, in bytes
+	Sum      offer.Digest // of the payload
+}
+
+// size is the length of the payload.
+func (e *Entry) size() int64 {
+	if e.File != "" {
+		return e.Length
+	}
+	return int64(len(e.Payload))
 }
 
 // A Pack is what one object holds: the payloads of one tenant in one batch of one partition.
@@ -43,6 +55,11 @@ func (p *Pack) Name() string {
 	return fmt.Sprintf("%s/%s/%d/%d-%d/%s", escapeTenant(p.Tenant), p.TopicID, p.Partition, p.First, p.Last, d.sum())
 }
 
+// large reports whether a payload of the pack is in a file.
+func (p *Pack) large() bool {
+	return slices.ContainsFunc(p.Entries, func(e Entry) bool { return e.File != "" })
+}
+
 // check finds what no batch may hand in.
 func (p *Pack) check() error {
 	if p.Tenant == "" || len(p.Entries) == 0 {
@@ -55,6 +72,9 @@ func (p *Pack) check() error {
 		}
 		if e.Item < 0 || e.Item > math.MaxInt32 {
 			return fmt.Errorf("offset %d: item %d is outside 0-%d", e.Offset, e.Item, math.MaxInt32)
+		}
+		if e.File != "" && (e.Length < 0 || e.Length > maxPayload || len(e.Payload) > 0) {
+			return fmt.Errorf("offset %d: a payload is in memory, or has up to %d bytes in a file; this one has %d and %d", e.Offset, maxPayload, len(e.Payload), e.Length)
 		}
 		at := e.at()
 		if before.compare(at) >= 0 {
@@ -71,7 +91,7 @@ type place struct {
 	item   int
 }
 
-func (e Entry) at() place { return place{e.Offset, e.Item} }
+func (e *Entry) at() place { return place{e.Offset, e.Item} }
 
 func (at place) compare(other place) int {
 	return cmp.Or(cmp.Compare(at.offset, other.offset), cmp.Compare(at.item, other.item))

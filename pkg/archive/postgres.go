@@ -188,7 +188,7 @@ func Record(ctx context.Context, tx pgx.Tx, objects []Stored) error {
 		firsts, lasts, sizes = append(firsts, p.First), append(lasts, p.Last), append(sizes, o.Ref.Length)
 		for _, e := range p.Entries {
 			numbers, items = append(numbers, int32(i+1)), append(items, int32(e.Item)) //nolint:gosec // bounded by Pack.check
-			offsets, lengths = append(offsets, e.Offset), append(lengths, int64(len(e.Payload)))
+			offsets, lengths = append(offsets, e.Offset), append(lengths, e.size())
 			sums = append(sums, e.Sum[:])
 		}
 	}
