@@ -70,8 +70,7 @@ func (c *Content) Digest() Digest {
 	put("price", c.Price.String())
 	put("currency", c.Currency)
 	for _, p := range c.PriceBreaks {
-		put("min_qty", p.MinQty.String())
-		put("break_price", p.Price.String())
+		put("price_break", p.MinQty.String()+" "+p.Price.String()) // as one, so that a list says how long it is
 	}
 	put("moq", c.MOQ.String())
 	put("lead_time_days", c.LeadTimeDays.String())
