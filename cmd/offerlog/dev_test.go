@@ -186,6 +186,7 @@ func (d *devProcess) await(query string, want int) {
 	got := -1
 	err := execute(d.t.Context(), d.instance.Postgres, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(d.t.Context(), "SET ROLE offerlog_inspect")
+		defer func() { d.t.Logf("%s: %d, want %d", query, got, want) }()
 		d.until(fmt.Sprintf("%s: %d", query, want), func() bool {
 			if err == nil {
 				err = conn.QueryRow(d.t.Context(), query).Scan(&got)
@@ -199,12 +200,15 @@ func (d *devProcess) await(query string, want int) {
 	}
 }
 
+// patience bounds a wait: after kills, records are taken one by one, which a busy machine does slowly.
+const patience = 5 * time.Minute
+
 func (d *devProcess) until(what string, done func() bool) {
 	d.t.Helper()
-	for deadline := time.After(time.Minute); !done(); {
+	for deadline := time.After(patience); !done(); {
 		select {
 		case <-deadline:
-			d.t.Fatalf("waited for a minute until %s", what)
+			d.t.Fatalf("waited for %v until %s", patience, what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
