@@ -102,7 +102,11 @@ func (a *app) showDelivery(cmd *cobra.Command, key string) error {
 		return a.showAttempts(attempts)
 	}
 	last := attempts[len(attempts)-1]
-	fmt.Fprintf(a.stdout, "%s\ndelivery %s, feed %s, attempts %d\n", last.ReplayKey, last.Delivery, cmp.Or(last.Feed, "-"), len(attempts))
+	weak := ""
+	if last.Identity == offer.Strength(false) {
+		weak = "weak identity, "
+	}
+	fmt.Fprintf(a.stdout, "%s\ndelivery %s, feed %s, %sattempts %d\n", last.ReplayKey, last.Delivery, cmp.Or(last.Feed, "-"), weak, len(attempts))
 	for i := range attempts {
 		if err := a.showAttempt(&attempts[i]); err != nil {
 			return err
@@ -174,6 +178,10 @@ func parseDelivery(key string) (offer.DeliveryID, error) {
 	if len(parts) != 5 {
 		return offer.DeliveryID{}, usage(hint, "%q is no replay key: it has %d parts", key, len(parts))
 	}
+	declared := ""
+	if strings.ContainsAny(parts[4], "=:") { // of an id they are encoded
+		declared, parts[4] = parts[4], ""
+	}
 	for i, p := range parts {
 		decoded, err := url.PathUnescape(p)
 		if err != nil {
@@ -182,5 +190,5 @@ func parseDelivery(key string) (offer.DeliveryID, error) {
 		parts[i] = decoded
 	}
 	who := offer.Source{Tenant: parts[0], Connector: parts[1], Account: parts[2]}
-	return offer.ReplayKey{Source: who, EventSource: parts[3], EventID: parts[4]}.ID(), nil
+	return offer.ReplayKey{Source: who, EventSource: parts[3], EventID: parts[4], Declared: declared}.ID(), nil
 }

@@ -65,9 +65,14 @@ func TestALoginThatMayNotReadIsToldWhichRoleItLacks(t *testing.T) {
 
 func TestAReplayKeyIsReadBackAsItIsPrinted(t *testing.T) {
 	for what, key := range map[string]offer.ReplayKey{
-		"plain":               {Source: offer.Source{Tenant: "t1", Connector: "acme", Account: "ACC-1"}, EventSource: "/acme/export", EventID: "EXP-1/2"},
-		"a command":           {Source: offer.Source{Tenant: "t1", Connector: "commands"}, EventSource: "/offerlog/cli", EventID: "7"},
-		"signs of all kinds":  {Source: offer.Source{Tenant: "t 1", Connector: "a+b", Account: "ü%2F"}, EventSource: "?x=1&y#z", EventID: "100 %"},
+		"plain":                     {Source: offer.Source{Tenant: "t1", Connector: "acme", Account: "ACC-1"}, EventSource: "/acme/export", EventID: "EXP-1/2"},
+		"a command":                 {Source: offer.Source{Tenant: "t1", Connector: "commands"}, EventSource: "/offerlog/cli", EventID: "7"},
+		"signs of all kinds":        {Source: offer.Source{Tenant: "t 1", Connector: "a+b", Account: "ü%2F"}, EventSource: "?x=1&y#z", EventID: "100 %"},
+		"an id that looks declared": {Source: offer.Source{Tenant: "t1", Connector: "acme", Account: "ACC-1"}, EventSource: "/acme/export", EventID: "exportid=1&page=2"},
+		"declared attributes": {Source: offer.Source{Tenant: "t1", Connector: "acme", Account: "ACC-1"}, EventSource: "/acme/export", EventID: "7",
+			Declared: offer.DeclareFields(map[string]string{"exportid": "EXP/1 = ü&?", "page": "2"})},
+		"a fallback": {Source: offer.Source{Tenant: "t1", Connector: "acme", Account: "ACC-1"}, EventSource: "/acme/export", EventID: "7",
+			Declared: offer.DeclareFallback(map[string]string{"endpoint": "/offers"})},
 		"of no feed, unknown": {Source: offer.Source{Tenant: offer.SystemTenant}, EventSource: "s", EventID: "i"},
 	} {
 		got, err := parseDelivery(key.String())

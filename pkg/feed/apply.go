@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +38,7 @@ var routeSQL string
 // moves the registry's version. It takes the exclusive lock; a transaction that holds the shared one must not call it.
 //
 // What cannot be is a fault, with the next step, and changes nothing: a topic and source that another feed has, another
-// connector or account of a known feed, a mapping version below the one in force, or a known one that reads otherwise.
+// connector, account or identity of a known feed, a mapping version below the one in force, or a known one that reads otherwise.
 // A spec that is in force already is no fault and changes nothing either.
 func Apply(ctx context.Context, tx pgx.Tx, s Spec, delivery offer.DeliveryID, at time.Time) (changed bool, fault *offer.Fault, err error) {
 	changed, fault, err = apply(ctx, tx, s, delivery, at)
@@ -104,6 +105,8 @@ func compare(ctx context.Context, tx pgx.Tx, s Spec, spec []byte, digest offer.D
 		return false, refused("connector", "feed %s is known with connector %q: its deliveries are named by it; register another feed for connector %q", s.Feed, connector, s.Connector), nil
 	case account != s.Account:
 		return false, refused("account", "feed %s is known with account %q: its deliveries and offers are named by it; register another feed for account %q", s.Feed, account, s.Account), nil
+	case !reflect.DeepEqual(standing.Identity, s.Identity):
+		return false, refused("identity", "feed %s is known with another identity: its deliveries are named by it, and one that comes again would be taken for a new one; register another feed", s.Feed), nil
 	case s.Mapping.Version < inForce:
 		return false, refused("mapping.version", "version %d is in force; going back is applying the old program as a new version: set mapping.version to %d", inForce, inForce+1), nil
 	case known != nil && !bytes.Equal(known, digest[:]):

@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -41,8 +43,14 @@ func TestWhatAFeedFileCanSay(t *testing.T) {
 		want func(feed.Spec) bool
 	}{
 		"defaults are filled in": {head + tail, func(s feed.Spec) bool {
-			return s.Identity == "event" && s.Policy.InvalidRow == feed.InvalidRowAlone && s.Format.Kind == mapping.KindJSON && s.Fingerprint == mapping.FingerprintJSON &&
+			return reflect.DeepEqual(s.Identity, delivery.Identity{}) && s.Policy.InvalidRow == feed.InvalidRowAlone && s.Format.Kind == mapping.KindJSON && s.Fingerprint == mapping.FingerprintJSON &&
 				s.Limits.MaxBytes == 16777216 && s.NoData == mapping.NoDataRefuse && len(s.NullTokens) == 1 && s.NullTokens[0] == ""
+		}},
+		"fields that name a delivery": {head + "identity: {fields: [subject, fileversion]}\n" + tail, func(s feed.Spec) bool {
+			return reflect.DeepEqual(s.Identity, delivery.Identity{Fields: []string{"fileversion", "subject"}}) && !s.Identity.Weak()
+		}},
+		"a fallback where nothing does": {head + "identity: {fallback: [account, endpoint, cursor, time, payload]}\n" + tail, func(s feed.Spec) bool {
+			return len(s.Identity.Fallback) == 5 && s.Identity.Weak()
 		}},
 		"a word that old YAML took for a boolean is a text": {head + "null_tokens: [no, off, 'null', ~x]\n" + tail, func(s feed.Spec) bool {
 			return strings.Join(s.NullTokens, "|") == "no|off|null|~x"
@@ -148,7 +156,12 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a topic that Kafka would not have":     {with("[deliveries]", "[é, a/b]"), []string{`5:20: accepts.topics.0: "é" does not fit`, `5:23: accepts.topics.1: "a/b" does not fit`}},
 		"a source with a blank":                 {with("source: /s", "source: /s t"), []string{`5:41: accepts.source: "/s t" does not fit`}},
 		"a source of 1025 bytes":                {with("source: /s", "source: "+strings.Repeat("é", 512)+"s"), []string{"5:41: accepts.source: has 1025 bytes; want at most 1024"}},
-		"an identity of another version":        {head + "identity: fallback\n" + tail, []string{`6:11: identity: "fallback" does not fit; want event`}},
+		"an identity of another version":        {head + "identity: fallback\n" + tail, []string{`6:11: identity: "fallback" does not fit; want event, or either fields or fallback with a list`}},
+		"an identity of nothing":                {head + "identity: {}\n" + tail, []string{"6:1: identity: does not fit; want event, or either fields or fallback with a list"}},
+		"two identities":                        {head + "identity: {fields: [a], fallback: [payload]}\n" + tail, []string{"6:1: identity: does not fit; want event, or either"}},
+		"no fields":                             {head + "identity: {fields: []}\n" + tail, []string{"6:20: identity.fields: does not fit; want a list of 1 to 8"}},
+		"fields that name nothing":              {head + "identity: {fields: [Export-ID, recordedtime]}\n" + tail, []string{`6:21: identity.fields.0: "Export-ID" does not fit; want the name of an attribute`, `6:32: identity.fields.1: "recordedtime" does not fit`}},
+		"a fallback that is none":               {head + "identity: {fallback: [payload, subject]}\n" + tail, []string{`6:32: identity.fallback.1: "subject" does not fit; want account, endpoint, cursor, time or payload`}},
 		"a format of another version":           {head + "format: {kind: csv}\n" + tail, []string{`6:16: format.kind: "csv" does not fit; want json`}},
 		"a policy that is not known":            {head + "policy: {invalid_row: reject}\n" + tail, []string{`6:23: policy.invalid_row: "reject" does not fit; want row or delivery`}},
 		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row"}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -29,7 +30,8 @@ type Feed struct {
 	Account        string
 	Source         string   // of its events
 	Topics         []string // own names, without an installation's prefix
-	MappingVersion int      // the one in force
+	Identity       delivery.Identity
+	MappingVersion int // the one in force
 	Reading        mapping.Spec
 	ReadingDigest  offer.Digest // of Reading
 	InvalidRow     string       // InvalidRowAlone or InvalidRowDelivery
@@ -76,14 +78,17 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 		tenant, name, connector, account, source, invalidRow *string
 		topics                                               []string
 		version                                              *int
-		digest, reading                                      []byte
+		identity, digest, reading                            []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &version, &invalidRow, &digest, &reading}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &invalidRow, &digest, &reading}, func() error {
 		if tenant == nil {
 			return nil // no feed yet
 		}
 		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, InvalidRow: *invalidRow}
 		copy(f.ReadingDigest[:], digest)
+		if err := json.Unmarshal(identity, &f.Identity); err != nil {
+			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
+		}
 		if err := json.Unmarshal(reading, &f.Reading); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
 		}

@@ -3,6 +3,7 @@ package feed_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -83,7 +85,7 @@ func TestAFreshRegistryHasNoFeeds(t *testing.T) {
 func TestTopicAndSourceSelectTheFeed(t *testing.T) {
 	pool := open(t)
 	mustApply(t, pool, parse(t, "[deliveries]", "[urgent, deliveries]"))
-	mustApply(t, pool, parse(t, "feed: f", "feed: g", "/s", "/S", "account: A", "account: B"))
+	mustApply(t, pool, parse(t, "feed: f", "feed: g", "/s", "/S", "account: A", "account: B", "order:", "identity: {fields: [exportid]}\norder:"))
 	mustApply(t, pool, parse(t, "tenant: t1", "tenant: t2", "/s", "/s/", "observed_at", "version", "    source_record: .sku", "    source_record: .sku\n    source_version: .rev"))
 	r := load(t, pool)
 	for name, test := range map[string]struct{ topic, source, want string }{
@@ -115,6 +117,9 @@ func TestTopicAndSourceSelectTheFeed(t *testing.T) {
 	if want := (offer.Source{Tenant: "t1", Connector: "c", Account: "B"}); f.Who() != want {
 		t.Errorf("got %+v, want %+v", f.Who(), want)
 	}
+	if want := (delivery.Identity{Fields: []string{"exportid"}}); !reflect.DeepEqual(f.Identity, want) {
+		t.Errorf("got identity %+v, want %+v", f.Identity, want)
+	}
 	if f.MappingVersion != 1 || f.InvalidRow != feed.InvalidRowAlone || f.ReadingDigest != f.Reading.Digest() || f.ReadingDigest != parse(t).Reading().Digest() {
 		t.Errorf("got %+v", f)
 	}
@@ -144,6 +149,7 @@ func TestApply(t *testing.T) {
 		"the version before":                    {spec: []string{"version: 2", "version: 1", ".sku", ".old"}, fault: "version 2 is in force; going back is applying the old program as a new version: set mapping.version to 3"},
 		"another connector":                     {spec: []string{"connector: c", "connector: d"}, fault: `known with connector "c"`},
 		"another account":                       {spec: []string{"account: A", "account: B"}, fault: `known with account "A"`},
+		"another identity":                      {spec: []string{"order:", "identity: {fields: [exportid]}\norder:"}, fault: "known with another identity: its deliveries are named by it"},
 		"the route of another feed":             {spec: []string{"/s", "/taken"}, fault: `events with source "/taken" on topic deliveries are those of feed other; a topic and a source belong to one feed`},
 		"one of two routes is another feed's":   {spec: []string{"/s", "/taken", "[deliveries]", "[a, deliveries, z]"}, fault: "on topic deliveries are those of feed other"},
 		"the route of another tenant":           {spec: []string{"/s", "/theirs"}, fault: "are those of a feed of another tenant"},

@@ -19,18 +19,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/mapping"
 )
 
 // A Spec is a feed file, and the payload of the command that applies it: the same names in both. Their meaning and
 // their defaults are written in schemas/feed.v1.json.
 type Spec struct {
-	Feed      string  `json:"feed"`
-	Tenant    string  `json:"tenant"`
-	Connector string  `json:"connector"`
-	Account   string  `json:"account"`
-	Accepts   Accepts `json:"accepts"`
-	Identity  string  `json:"identity"` // event
+	Feed      string            `json:"feed"`
+	Tenant    string            `json:"tenant"`
+	Connector string            `json:"connector"`
+	Account   string            `json:"account"`
+	Accepts   Accepts           `json:"accepts"`
+	Identity  delivery.Identity `json:"identity"`
 
 	Format      mapping.Format     `json:"format,omitzero"`
 	Fingerprint string             `json:"fingerprint"`

@@ -94,7 +94,7 @@ func (o *Observation) Document() Document {
 		Tenant: o.Key.Tenant, Feed: o.Feed, Account: o.Key.Account, Record: o.Key.Record, Content: o.Content,
 		ObservedAt: o.ObservedAt.Text, RetrievedAt: stamp(o.RetrievedAt), RecordedAt: stamp(o.RecordedAt),
 		ObservationID: o.ID().String(), RevisionKey: o.RevisionKey, MappingVersion: o.MappingVersion,
-		Delivery: o.Delivery.String(), Row: o.Row, Identity: strength(!o.WeakIdentity), Order: strength(o.Rank.Strong), Verification: "unverified",
+		Delivery: o.Delivery.String(), Row: o.Row, Identity: offer.Strength(!o.WeakIdentity), Order: offer.Strength(o.Rank.Strong), Verification: "unverified",
 	}
 	if o.Rank.Strong {
 		d.Version = strconv.FormatInt(o.SourceVersion, 10)
@@ -112,6 +112,7 @@ type SightingDocument struct {
 		ObservedAt  string `json:"observed_at"`
 		RetrievedAt string `json:"retrieved_at"`
 		RecordedAt  string `json:"recorded_at"`
+		Identity    string `json:"identity_strength"` // strong | weak: of this claim
 	} `json:"sighting"`
 }
 
@@ -138,14 +139,8 @@ func (e *Event) Body() ([]byte, error) {
 	s := e.Sighting
 	d.Sighting.Delivery, d.Sighting.Row = s.Delivery.String(), s.Row
 	d.Sighting.ObservedAt, d.Sighting.RetrievedAt, d.Sighting.RecordedAt = s.ObservedAt.Text, stamp(s.RetrievedAt), stamp(s.RecordedAt)
+	d.Sighting.Identity = offer.Strength(!s.WeakIdentity)
 	return json.Marshal(d)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
-
-func strength(strong bool) string {
-	if strong {
-		return "strong"
-	}
-	return "weak"
-}

@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -52,22 +54,68 @@ type Source struct {
 	Account   string // with which login at the supplier
 }
 
-// A ReplayKey names a delivery's intent: a CloudEvent's source and id within a Source. Two deliveries with one replay
-// key are the same delivery, sent twice.
+// A ReplayKey names a delivery's intent: a CloudEvent's source and id within a Source, or what its feed declares in place of
+// the id. Two deliveries with one replay key are the same delivery, sent twice.
 type ReplayKey struct {
 	Source
 	EventSource string
 	EventID     string
+	Declared    string // as DeclareFields or DeclareFallback write it; "": the event's id counts
 }
 
 // ID derives the delivery's id.
 func (k ReplayKey) ID() DeliveryID {
+	if k.Declared != "" {
+		// No event has an empty id, so what is declared meets no id.
+		return DeliveryID(Derive("delivery", k.Tenant, k.Connector, k.Account, k.EventSource, "", k.Declared))
+	}
 	return DeliveryID(Derive("delivery", k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID))
 }
 
-// String is tenant/connector/account/source/id, each part percent-encoded.
+// String is tenant/connector/account/source/id, each part percent-encoded. What is declared stands as it is in place of the
+// id, which it cannot be taken for: of an id neither = nor : is left as it is.
 func (k ReplayKey) String() string {
+	if k.Declared != "" {
+		return JoinKey(k.Tenant, k.Connector, k.Account, k.EventSource) + "/" + k.Declared
+	}
 	return JoinKey(k.Tenant, k.Connector, k.Account, k.EventSource, k.EventID)
+}
+
+// Weak tells whether the key is a fallback, and two deliveries may share it by chance.
+func (k ReplayKey) Weak() bool { return strings.HasPrefix(k.Declared, fallback) }
+
+// Strength is the word for how far an identity or an order can be trusted.
+func Strength(strong bool) string {
+	if strong {
+		return "strong"
+	}
+	return "weak"
+}
+
+const fallback = "fallback:"
+
+// DeclareFields is name=value&name=value by name, the values percent-encoded: what names a delivery whose feed declares
+// attributes for that.
+func DeclareFields(values map[string]string) string {
+	var b strings.Builder
+	for i, name := range slices.Sorted(maps.Keys(values)) {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(name)
+		b.WriteByte('=')
+		escape(&b, values[name])
+	}
+	return b.String()
+}
+
+// DeclareFallback is fallback:UUID, derived from the inputs: what names a delivery whose source does not.
+func DeclareFallback(inputs map[string]string) string {
+	parts := make([]string, 0, 2*len(inputs))
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		parts = append(parts, name, inputs[name])
+	}
+	return fallback + Derive("fallback", parts...).String()
 }
 
 // A Key names an offer: one line of one supplier account's range.

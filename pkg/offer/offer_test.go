@@ -1,7 +1,9 @@
 package offer
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,10 +47,38 @@ func TestKeysDifferInTextAndIDAsTheyDo(t *testing.T) {
 		if got, err := ParseKey(a.String()); err != nil || got != a {
 			t.Errorf("%q becomes %q: %v", a, got, err)
 		}
-		r := ReplayKey{Source{a.Tenant, a.Account, a.Record}, b.Tenant, b.Account}
-		s := ReplayKey{Source{b.Tenant, b.Account, b.Record}, a.Tenant, a.Account}
+		r := ReplayKey{Source: Source{a.Tenant, a.Account, a.Record}, EventSource: b.Tenant, EventID: b.Account}
+		s := ReplayKey{Source: Source{b.Tenant, b.Account, b.Record}, EventSource: a.Tenant, EventID: a.Account}
 		if same := r == s; (r.String() == s.String()) != same || (r.ID() == s.ID()) != same {
 			t.Errorf("%q and %q do not differ as their ids", r, s)
+		}
+	})
+}
+
+func TestWhatADeliveryDeclaresIsTakenForNothingElse(t *testing.T) {
+	text := rapid.StringMatching(`[a=&:%/]{1,3}`)
+	names := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "fallback"}), text)
+	rapid.Check(t, func(t *rapid.T) {
+		values, others := names.Draw(t, "values"), names.Draw(t, "others")
+		keys := map[string]ReplayKey{
+			"id":       {EventID: text.Draw(t, "id")},
+			"fields":   {Declared: DeclareFields(values)},
+			"others":   {Declared: DeclareFields(others)},
+			"fallback": {Declared: DeclareFallback(values)},
+			"weak":     {Declared: DeclareFallback(others)},
+		}
+		same := func(a, b string) bool {
+			return maps.Equal(values, others) && (a+b == "fieldsothers" || a+b == "othersfields" || a+b == "fallbackweak" || a+b == "weakfallback")
+		}
+		for a, k := range keys {
+			for b, l := range keys {
+				if a != b && k.Declared+k.EventID != "" && ((k.ID() == l.ID()) != same(a, b) || (k.String() == l.String()) != same(a, b)) {
+					t.Errorf("%s %s and %s %s: ids %s and %s", a, k, b, l, k.ID(), l.ID())
+				}
+			}
+			if k.Weak() != (a == "fallback" || a == "weak") {
+				t.Errorf("%s %s: got weak %t", a, k, k.Weak())
+			}
 		}
 	})
 }
@@ -113,8 +143,8 @@ func anyContent(t *rapid.T, label string) Content {
 		Quantity: count("quantity"), Basis: Basis{Unit: draw("unit"), Per: count("per")}, Price: count("price"), Currency: draw("currency"),
 		MOQ: count("moq"), LeadTimeDays: count("lead"), Deleted: rapid.Bool().Draw(t, label+"deleted"),
 	}
-	for range rapid.IntRange(0, 2).Draw(t, label+"breaks") {
-		c.PriceBreaks = append(c.PriceBreaks, PriceBreak{count("min_qty"), count("break")})
+	for i := range rapid.IntRange(0, 2).Draw(t, label+"breaks") {
+		c.PriceBreaks = append(c.PriceBreaks, PriceBreak{MustDecimal(strconv.Itoa(i + 1)), count("break")}) // each has a quantity
 	}
 	return c
 }

@@ -64,8 +64,9 @@ type Evidence struct {
 type Document struct {
 	Tenant    string `json:"tenant"`
 	Feed      string `json:"feed,omitempty"`
-	ReplayKey string `json:"replay_key,omitempty"` // absent: the record has none, as it lacks id or source
-	Delivery  string `json:"delivery,omitempty"`   // derived from the replay key
+	ReplayKey string `json:"replay_key,omitempty"`        // absent: the record has none, as it lacks id or source
+	Delivery  string `json:"delivery,omitempty"`          // derived from the replay key
+	Identity  string `json:"identity_strength,omitempty"` // of the replay key: strong | weak
 	Standpoint
 	EventSource string        `json:"event_source,omitempty"`
 	EventID     string        `json:"event_id,omitempty"`
@@ -202,7 +203,7 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 		}
 		observations []uuid.UUID
 	)
-	err := row.Scan(&d.Tenant, &d.Feed, &delivery, &key.Connector, &key.Account, &d.EventSource, &d.EventID, &d.EventType,
+	err := row.Scan(&d.Tenant, &d.Feed, &delivery, &key.Connector, &key.Account, &d.EventSource, &d.EventID, &d.EventType, &key.Declared,
 		&d.Topic, &d.Partition, &d.Offset, &d.Item, &d.Outcome, &d.Reason, &d.Detail, &d.Message,
 		&d.Canonicalization, &fingerprint, &d.MappingVersion, &d.Rows, &d.Results.Saved, &d.Results.Duplicate, &d.Results.Old,
 		&d.Results.AmbiguousOrder, &d.Results.Rejected, &d.Rejected, &d.Warnings, &d.Run, &d.Page, &retrieved, &recorded,
@@ -214,7 +215,7 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 	}
 	if delivery != nil {
 		key.Tenant, key.EventSource, key.EventID = d.Tenant, d.EventSource, d.EventID
-		d.Delivery, d.ReplayKey = delivery.String(), key.String()
+		d.Delivery, d.ReplayKey, d.Identity = delivery.String(), key.String(), offer.Strength(!key.Weak())
 	}
 	if fingerprint != nil {
 		d.Fingerprint = fmt.Sprintf("%x", fingerprint)

@@ -5,7 +5,7 @@
 -- long, and reads all that the tenant has beside it.
 SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
        coalesce(f.connector, CASE WHEN o.tenant <> '_system' THEN l.topic END, ''), coalesce(f.account, ''),
-       coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''),
+       coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''), coalesce(o.declared, ''),
        l.topic, l.partition, o."offset", o.item, o.outcome, coalesce(o.reason, ''), coalesce(o.detail, ''), coalesce(o.message, ''),
        coalesce(o.canonicalization, ''), o.fingerprint, coalesce(o.mapping_version, 0), o.rows, o.saved, o.duplicate, o.old,
        o.ambiguous_order, o.rejected, o.rejections, o.warnings, coalesce(o.run, ''), coalesce(o.page, 0), o.retrieved_ns, o.recorded_at,

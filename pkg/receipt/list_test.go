@@ -95,7 +95,7 @@ var start = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 func (s *stage) at(partition int, offset int64, minute int, tenant string, key offer.ReplayKey, outcome offer.Outcome) *receipt.Attempt {
 	id := key.ID()
 	return &receipt.Attempt{Place: receipt.Place{Lane: s.lanes[partition].ID, Offset: offset}, Tenant: tenant, Delivery: &id, EventSource: key.EventSource,
-		EventID: key.EventID, EventType: "offerlog.delivery.v1", Outcome: outcome, RetrievedAt: start, RecordedAt: start.Add(time.Duration(minute) * time.Minute)}
+		EventID: key.EventID, Declared: key.Declared, EventType: "offerlog.delivery.v1", Outcome: outcome, RetrievedAt: start, RecordedAt: start.Add(time.Duration(minute) * time.Minute)}
 }
 
 // story stores one delivery of t1 four times (refused, accepted with two rows, repeated, contradicted), one that no feed

@@ -168,6 +168,7 @@ type Attempt struct {
 	EventSource    string
 	EventID        string
 	EventType      string
+	Declared       string // as in its replay key
 	Outcome        offer.Outcome
 	Fault          *offer.Fault // of a quarantined one
 	Fingerprint    offer.Fingerprint
@@ -198,7 +199,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		offsets, acceptedOffset, firstSeq, lastSeq, retrieved      = longs(n), longs(n), longs(n), longs(n), longs(n)
 		tenants, feeds, sources, ids, types, outcomes              = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		reasons, details, messages, canonical, runs                = texts(n), texts(n), texts(n), texts(n), texts(n)
-		rejections, warnings                                       = texts(n), texts(n)
+		rejections, warnings, declared                             = texts(n), texts(n), texts(n)
 		deliveries                                                 = make([]pgtype.UUID, n)
 		digests                                                    = make([][]byte, n)
 		archived                                                   = make([]bool, n)
@@ -233,11 +234,11 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 			return fmt.Errorf("record %d attempts: %w", n, err)
 		}
 		runs[i], pages[i], firstSeq[i], lastSeq[i] = a.Run, a.Page, a.FirstSeq, a.LastSeq
-		retrieved[i], recorded[i] = a.RetrievedAt.UnixNano(), a.RecordedAt
+		retrieved[i], recorded[i], declared[i] = a.RetrievedAt.UnixNano(), a.RecordedAt, a.Declared
 	}
 	_, err := tx.Exec(ctx, recordSQL, lanes, offsets, items, tenants, deliveries, feeds, sources, ids, types, outcomes, reasons, details,
 		messages, canonical, digests, archived, acceptedLane, acceptedOffset, acceptedItem, mappings, counts, saved, duplicate, old,
-		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded)
+		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded, declared)
 	if err != nil {
 		return fmt.Errorf("record %d attempts: %w", n, err)
 	}

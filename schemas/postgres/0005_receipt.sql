@@ -24,6 +24,7 @@ CREATE TABLE outcome (
     event_source     text,
     event_id         text,
     event_type       text,
+    declared         text,                 -- what names the delivery in place of the event's id; null: the id does
     outcome          text        NOT NULL CHECK (outcome IN ('accepted', 'duplicate', 'quarantined', 'skipped')),
     reason           text,
     detail           text,

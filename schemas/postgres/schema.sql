@@ -542,6 +542,7 @@ CREATE TABLE public.outcome (
     event_source text,
     event_id text,
     event_type text,
+    declared text,
     outcome text NOT NULL,
     reason text,
     detail text,
@@ -616,7 +617,8 @@ CREATE VIEW audit_v1.outcome AS
     o.first_seq,
     o.last_seq,
     o.retrieved_ns,
-    o.recorded_at
+    o.recorded_at,
+    o.declared
    FROM (public.outcome o
      JOIN public.lane l ON ((l.id = o.lane)));
 

@@ -103,6 +103,10 @@ func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Resu
 		a.found(Violation{Invariant: "I3", What: "the fingerprint of a delivery is not that of its payload", Where: d.where(l.ID),
 			Detail: fmt.Sprintf("recorded %s, want %s", recorded, res.Fingerprint)})
 	}
+	if key := d.replayKey(); key.ID() != offer.DeliveryID(*d.Delivery) {
+		a.found(Violation{Invariant: "I3", What: "a delivery is not the one that its replay key names", Where: d.where(l.ID),
+			Detail: fmt.Sprintf("%s is of delivery %s", key, key.ID())})
+	}
 	if res.RowCount != d.Rows {
 		bad(0, "a delivery has another number of rows", "%d are recorded, want %d", d.Rows, res.RowCount)
 	}
@@ -149,7 +153,7 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 	var conflicts []history.Observation
 	for i := range res.Rows {
 		row := &res.Rows[i]
-		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, offer.DeliveryID(*d.Delivery), false, row)
+		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, offer.DeliveryID(*d.Delivery), d.replayKey().Weak(), row)
 		e := byRow[row.Number]
 		delete(byRow, row.Number)
 		switch conflict := rejected[row.Number]; {
@@ -186,6 +190,8 @@ func differences(e *history.Event, want *history.Observation) string {
 		return fmt.Sprintf("revision %s, want %s", o.RevisionKey, want.RevisionKey)
 	case o.ID() != want.ID() || o.Rank.Mapping != want.Rank.Mapping:
 		return fmt.Sprintf("observation %s, want %s", o.ID(), want.ID())
+	case c.WeakIdentity != want.WeakIdentity:
+		return fmt.Sprintf("its delivery's identity is %s, want %s", offer.Strength(!c.WeakIdentity), offer.Strength(!want.WeakIdentity))
 	case c.ObservedAt != want.ObservedAt:
 		return fmt.Sprintf("observed at %s, want %s", c.ObservedAt, want.ObservedAt)
 	case o.Content.Digest() != want.Rank.Content || o.Rank.Content != want.Rank.Content:

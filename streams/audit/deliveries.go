@@ -33,6 +33,7 @@ type outcome struct {
 	EventSource      string
 	EventID          string
 	EventType        string
+	Declared         string // in place of EventID
 	Outcome          string
 	Canonicalization string
 	Fingerprint      []byte
@@ -243,9 +244,10 @@ type mappingVersion struct {
 
 // A reading is how the payloads of a feed were read under one version.
 type reading struct {
-	spec    mapping.Spec
-	digest  offer.Digest
-	account string
+	spec      mapping.Spec
+	digest    offer.Digest
+	connector string
+	account   string
 }
 
 // loadReadings reads all mapping versions. One that is not what was applied reads nothing.
@@ -256,12 +258,12 @@ func (a *auditor) loadReadings(ctx context.Context) error {
 		return fmt.Errorf("read the mapping versions: %w", err)
 	}
 	var (
-		v           mappingVersion
-		account     string
-		sum, source []byte
+		v                  mappingVersion
+		connector, account string
+		sum, source        []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&v.tenant, &v.feed, &v.version, &account, &sum, &source}, func() error {
-		r := reading{account: account, digest: digest(sum)}
+	_, err = pgx.ForEachRow(rows, []any{&v.tenant, &v.feed, &v.version, &connector, &account, &sum, &source}, func() error {
+		r := reading{connector: connector, account: account, digest: digest(sum)}
 		if err := json.Unmarshal(source, &r.spec); err == nil && r.spec.Digest() == r.digest {
 			a.readings[v] = r
 		} else {
@@ -281,6 +283,11 @@ type again struct {
 	*outcome
 	reading
 	request mapping.Request
+}
+
+func (d *again) replayKey() offer.ReplayKey {
+	who := offer.Source{Tenant: d.Tenant, Connector: d.connector, Account: d.account}
+	return offer.ReplayKey{Source: who, EventSource: d.EventSource, EventID: d.EventID, Declared: d.Declared}
 }
 
 // readAgain maps the payloads of accepted deliveries and holds history against what they say.

@@ -9,7 +9,8 @@ WITH entry AS (
        AND a.first < $3::bigint
        AND a.last >= $2::bigint)
 SELECT o."offset", o.item, o.tenant, o.delivery, coalesce(o.feed, '') AS feed, coalesce(o.event_source, '') AS event_source,
-       coalesce(o.event_id, '') AS event_id, coalesce(o.event_type, '') AS event_type, o.outcome,
+       coalesce(o.event_id, '') AS event_id, coalesce(o.event_type, '') AS event_type, coalesce(o.declared, '') AS declared,
+       o.outcome,
        coalesce(o.canonicalization, '') AS canonicalization, o.fingerprint, o.archived, coalesce(o.artifact_id, '') AS artifact_id,
        coalesce(o.mapping_version, 0) AS mapping_version, o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, o.rejections,
        coalesce(o.first_seq, 0) AS first_seq, coalesce(o.last_seq, 0) AS last_seq, e.sha256,

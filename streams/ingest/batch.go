@@ -34,6 +34,7 @@ type event struct {
 	feed      *feed.Feed   // nil: none expects it, or it is a command
 	command   command      // nil: it is a delivery
 	key       *receipt.Key // nil: it has no replay key
+	declared  string       // as in its replay key
 	asked     string       // the canonicalization that the fingerprint was asked for; "": the feed's own
 	mapped    mapping.Result
 	archived  bool
@@ -45,6 +46,9 @@ type event struct {
 
 // fingerprint is what the payload is compared by when the key comes again.
 func (e *event) fingerprint() offer.Fingerprint { return e.mapped.Fingerprint }
+
+// weak tells whether what names the delivery is a fallback.
+func (e *event) weak() bool { return offer.ReplayKey{Declared: e.declared}.Weak() }
 
 func (b *batch) hasCommands() bool {
 	for _, e := range b.events {

@@ -55,7 +55,7 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
 func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
-	e.run, e.page, e.pages = "", 0, 0
+	e.declared, e.run, e.page, e.pages = "", "", 0, 0
 	if e.Item < 0 {
 		return
 	}
@@ -67,9 +67,10 @@ func (w *worker) route(e *event) {
 	who := offer.Source{Tenant: offer.SystemTenant}
 	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
 		e.feed, e.tenant, who = f, f.Tenant, f.Who()
+		e.declared, e.fault = f.Identity.Declare(f.Account, ev)
 	}
 	if e.fault == nil {
-		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
+		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID, Declared: e.declared}.ID()}
 	}
 	switch {
 	case e.fault != nil:
@@ -141,35 +142,60 @@ const maxRejected = 10_000
 // mapAll maps the payloads of the events that a feed expects, also where something else is wrong with them: a repeat is
 // known by its fingerprint. It fingerprints all others.
 func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]receipt.Receipt) error {
-	var (
-		requests []mapping.Request
-		owners   []*event
-		specs    = map[offer.Digest]mapping.Spec{}
-	)
+	var expected []*event
 	for _, e := range b.events {
 		e.asked = ""
-		if e.feed == nil {
+		if e.feed == nil || e.key == nil {
 			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
 			continue
 		}
-		ev := &e.item.Event
-		if r, ok := known[*e.key]; ok {
-			e.asked = r.Fingerprint.Canonicalization
-		}
-		specs[e.feed.ReadingDigest] = e.feed.Reading
-		owners = append(owners, e)
-		requests = append(requests, mapping.Request{Spec: e.feed.ReadingDigest, Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType,
-			Attributes: ev.Attributes, EventTime: ev.Time, Canonicalization: e.asked})
+		e.asked = known[*e.key].Fingerprint.Canonicalization
+		expected = append(expected, e)
 	}
-	if len(requests) == 0 {
+	if err := w.mapEvents(ctx, expected); err != nil {
+		return err
+	}
+	return w.mapEvents(ctx, ofOtherForm(expected))
+}
+
+// ofOtherForm returns the events that come after the first of their key and were not fingerprinted as that one was: two feeds
+// may share an account and a source, and with them their keys. It asks for the fingerprints of the first.
+func ofOtherForm(events []*event) (other []*event) {
+	first := map[receipt.Key]string{} // canonicalizations of the keys that this batch may take
+	for _, e := range events {
+		if e.asked != "" {
+			continue
+		}
+		form, seen := first[*e.key]
+		switch {
+		case !seen && e.fault == nil:
+			first[*e.key] = e.fingerprint().Canonicalization
+		case seen && form != e.fingerprint().Canonicalization:
+			e.asked = form
+			other = append(other, e)
+		}
+	}
+	return other
+}
+
+// mapEvents maps the payloads of events, each as its feed says.
+func (w *worker) mapEvents(ctx context.Context, events []*event) error {
+	if len(events) == 0 {
 		return nil
+	}
+	requests, specs := make([]mapping.Request, len(events)), map[offer.Digest]mapping.Spec{}
+	for i, e := range events {
+		ev := &e.item.Event
+		specs[e.feed.ReadingDigest] = e.feed.Reading
+		requests[i] = mapping.Request{Spec: e.feed.ReadingDigest, Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType,
+			Attributes: ev.Attributes, EventTime: ev.Time, Canonicalization: e.asked}
 	}
 	results, err := w.mapper.Map(ctx, specs, requests)
 	if err != nil {
 		return fmt.Errorf("map %d deliveries: %w", len(requests), err)
 	}
 	for i, r := range results {
-		e := owners[i]
+		e := events[i]
 		e.mapped = r
 		if e.fault == nil {
 			e.fault = r.Fault

@@ -175,7 +175,7 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 		}
 		for j := range e.mapped.Rows {
 			row := &e.mapped.Rows[j]
-			o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, false, row)
+			o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, e.weak(), row)
 			o.RetrievedAt = e.retrieved
 			c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at})
 			if len(c.rows) < chunkRows {
@@ -280,7 +280,7 @@ func (st *settlement) reject(p pendingRow, o *history.Observation) {
 // attempt decides an event, apart from its rows.
 func (st *settlement) attempt(e *event) *receipt.Attempt {
 	ev := &e.item.Event
-	at := &receipt.Attempt{Place: e.Place, Tenant: e.tenant, EventSource: clean(ev.Source), EventID: clean(ev.ID), EventType: clean(ev.Type),
+	at := &receipt.Attempt{Place: e.Place, Tenant: e.tenant, EventSource: clean(ev.Source), EventID: clean(ev.ID), EventType: clean(ev.Type), Declared: e.declared,
 		Outcome: offer.Accepted, Archived: e.archived, Run: clean(e.run), Page: e.page, RetrievedAt: e.retrieved, RecordedAt: st.hold(e).RecordedAt}
 	if e.feed != nil {
 		at.Feed = e.feed.Name
