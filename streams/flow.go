@@ -39,6 +39,10 @@ const (
 	TokenRevokeType = "offerlog.command.token.revoke.v1" // a token.Revocation
 )
 
+// DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
+// its key is tenant/kind/id of what was decided about, as decision.Decision.Key writes it.
+const DecisionMade = "offerlog.decision.made.v1"
+
 // Event types that offerlog writes. Each is about one offer: the record's key and the attribute partitionkey are the offer's
 // key, tenant/account/record with each part percent-encoded, and the attribute subject is the last of these parts. It stays
 // encoded, since a supplier's name of a record may hold what no attribute may, such as a tab. The names as they are stand in

@@ -26,6 +26,8 @@ type Claim struct {
 	ObservedAt   offer.Time
 	RetrievedAt  time.Time
 	RecordedAt   time.Time // to the microsecond
+	Run          uuid.UUID // whose decisions say whether the claim counts; uuid.Nil: of no run, it counts at once
+	Held         bool      // it does not count until a decision on its run frees it
 }
 
 // An Observation is one row of history with its first claim.
@@ -63,6 +65,21 @@ func New(feed string, key offer.Key, mappingVersion int, delivery offer.Delivery
 	return o
 }
 
+// Imply derives the deletion of a record that a complete snapshot lacks: the run of the feed, taken at that time. The delivery
+// is the one that it follows from; the lane's numbers and times are the caller's.
+func Imply(key offer.Key, feed string, run uuid.UUID, at offer.Time, delivery offer.DeliveryID) Observation {
+	o := Observation{
+		Claim: Claim{Delivery: delivery, ObservedAt: at, Run: run, Held: true},
+		Key:   key, Offer: key.ID(), Feed: feed, RevisionKey: feed + "/" + run.String() + "/" + at.Text, Content: offer.Content{Deleted: true},
+	}
+	o.Rank = offer.Rank{Order: at.Nanos, Content: o.Content.Digest(), ID: o.Offer.Observe(o.RevisionKey, 0)}
+	return o
+}
+
+// Implied reports whether no source states the observation: a complete snapshot lacks the record. Such an observation is read
+// under no mapping version, so that at one instant every claim ranks before it.
+func (o *Observation) Implied() bool { return o.Rank.Mapping == 0 }
+
 // ID is the observation's derived id.
 func (o *Observation) ID() offer.ObservationID { return o.Rank.ID }
 
@@ -86,6 +103,8 @@ type Document struct {
 	Identity       string `json:"identity_strength"` // strong | weak
 	Order          string `json:"order_strength"`    // strong | weak
 	Verification   string `json:"verification"`      // unverified: nothing here is confirmed stock
+	Run            string `json:"run,omitempty"`     // the id by which decisions name the run
+	Held           bool   `json:"held,omitempty"`    // until a decision on the run frees it
 }
 
 // Document returns the JSON form of o.
@@ -99,6 +118,7 @@ func (o *Observation) Document() Document {
 	if o.Rank.Strong {
 		d.Version = strconv.FormatInt(o.SourceVersion, 10)
 	}
+	d.Run, d.Held = runText(o.Run), o.Held
 	return d
 }
 
@@ -113,6 +133,8 @@ type SightingDocument struct {
 		RetrievedAt string `json:"retrieved_at"`
 		RecordedAt  string `json:"recorded_at"`
 		Identity    string `json:"identity_strength"` // strong | weak: of this claim
+		Run         string `json:"run,omitempty"`
+		Held        bool   `json:"held,omitempty"`
 	} `json:"sighting"`
 }
 
@@ -140,7 +162,15 @@ func (e *Event) Body() ([]byte, error) {
 	d.Sighting.Delivery, d.Sighting.Row = s.Delivery.String(), s.Row
 	d.Sighting.ObservedAt, d.Sighting.RetrievedAt, d.Sighting.RecordedAt = s.ObservedAt.Text, stamp(s.RetrievedAt), stamp(s.RecordedAt)
 	d.Sighting.Identity = offer.Strength(!s.WeakIdentity)
+	d.Sighting.Run, d.Sighting.Held = runText(s.Run), s.Held
 	return json.Marshal(d)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
+
+func runText(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return id.String()
+}

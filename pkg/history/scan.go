@@ -21,6 +21,7 @@ type Row struct {
 	mpn, manufacturer, revision, packaging *string
 	condition, gtin, unit, currency        *string
 	quantity, per, price, moq, leadTime    *string
+	run                                    uuid.NullUUID
 }
 
 // Into lists where a Scan puts the columns.
@@ -29,13 +30,13 @@ func (r *Row) Into() []any {
 	return []any{&o.Key.Tenant, &r.offer, &o.Rank.Strong, &r.ord, &r.id, &o.Lane, &o.Seq, &r.delivery, &o.Row, &o.Feed, &o.Key.Account,
 		&o.Key.Record, &o.RevisionKey, &o.MappingVersion, &o.WeakIdentity, &r.observedNS, &o.ObservedAt.Text, &r.retrievedNS,
 		&o.RecordedAt, &r.content, &r.mpn, &r.manufacturer, &r.revision, &r.packaging, &r.condition, &r.gtin, &r.quantity, &r.unit,
-		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.leadTime, &o.Content.Deleted}
+		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.leadTime, &o.Content.Deleted, &r.run, &o.Held}
 }
 
 // Observation returns what was scanned.
 func (r *Row) Observation() (Observation, error) {
 	o := r.o
-	o.Offer, o.Delivery = offer.OfferID(r.offer), offer.DeliveryID(r.delivery)
+	o.Offer, o.Delivery, o.Run = offer.OfferID(r.offer), offer.DeliveryID(r.delivery), r.run.UUID
 	o.Rank.Order, o.Rank.Mapping, o.Rank.ID = r.ord, o.MappingVersion, offer.ObservationID(r.id)
 	copy(o.Rank.Content[:], r.content)
 	if o.Rank.Strong {
@@ -72,8 +73,10 @@ func scanEvent(row pgx.CollectableRow) (Event, error) {
 		weak               *bool
 		observedAt         *string
 		recorded           *time.Time
+		run                uuid.NullUUID
+		held               *bool
 	)
-	if err := row.Scan(append(r.Into(), &lane, &seq, &delivery, &rowNo, &weak, &observed, &observedAt, &got, &recorded, &number)...); err != nil {
+	if err := row.Scan(append(r.Into(), &lane, &seq, &delivery, &rowNo, &weak, &observed, &observedAt, &got, &recorded, &run, &held, &number)...); err != nil {
 		return Event{}, err
 	}
 	o, err := r.Observation()
@@ -81,7 +84,8 @@ func scanEvent(row pgx.CollectableRow) (Event, error) {
 		return Event{Observation: o}, err
 	}
 	return Event{Observation: o, Sighting: &Claim{Lane: *lane, Seq: *seq, Delivery: offer.DeliveryID(*delivery), Row: *rowNo, WeakIdentity: *weak,
-		ObservedAt: offer.Time{Nanos: *observed, Text: *observedAt}, RetrievedAt: time.Unix(0, *got).UTC(), RecordedAt: *recorded}}, nil
+		ObservedAt: offer.Time{Nanos: *observed, Text: *observedAt}, RetrievedAt: time.Unix(0, *got).UTC(), RecordedAt: *recorded,
+		Run: run.UUID, Held: *held}}, nil
 }
 
 func text(s *string) string {

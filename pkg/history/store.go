@@ -115,7 +115,8 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		mpn, manufacturer, itemRevision, packaging, condition, gtin  = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		quantity, unit, per, price, currency, breaks, moq, leadTimes = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		offers, ids, deliveries                                      = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
-		strong, weak, deleted                                        = make([]bool, n), make([]bool, n), make([]bool, n)
+		strong, weak, deleted, held                                  = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+		runs                                                         = make([]uuid.NullUUID, n)
 		ord, seq, observedNS, retrievedNS                            = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		lanes, rows, mappings                                        = make([]int, n), make([]int, n), make([]int, n)
 		recorded                                                     = make([]time.Time, n)
@@ -133,6 +134,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		packaging[i], condition[i], gtin[i] = c.Item.Packaging, c.Item.Condition, c.Item.GTIN
 		quantity[i], unit[i], per[i], price[i], currency[i] = c.Quantity.String(), c.Basis.Unit, c.Basis.Per.String(), c.Price.String(), c.Currency
 		moq[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.LeadTimeDays.String(), c.Deleted
+		runs[i], held[i] = nullable(o.Run), o.Held
 		if len(c.PriceBreaks) > 0 {
 			b, err := json.Marshal(c.PriceBreaks)
 			if err != nil {
@@ -143,7 +145,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 	}
 	tag, err := tx.Exec(ctx, claimSQL, tenants, offers, strong, ord, ids, lanes, seq, deliveries, rows, feeds, accounts, records,
 		revisions, mappings, weak, observedNS, observedAt, retrievedNS, recorded, contents, mpn, manufacturer, itemRevision,
-		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, leadTimes, deleted)
+		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, leadTimes, deleted, runs, held)
 	if err != nil {
 		return fmt.Errorf("append %d observations: %w", n, err)
 	}
@@ -154,6 +156,8 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 }
 
 func texts(n int) []string { return make([]string, n) }
+
+func nullable(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
 
 // A Sighting restates Of with the claim.
 type Sighting struct {
@@ -172,7 +176,8 @@ func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
 		seq, ord, observed, retrieved  = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		tenants, observedAt            = texts(n), texts(n)
 		offers, observations, delivery = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
-		strong, weak                   = make([]bool, n), make([]bool, n)
+		strong, weak, held             = make([]bool, n), make([]bool, n), make([]bool, n)
+		runs                           = make([]uuid.NullUUID, n)
 		recorded                       = make([]time.Time, n)
 	)
 	for i, s := range sightings {
@@ -180,9 +185,10 @@ func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
 		strong[i], ord[i], observations[i] = s.Of.Rank.Strong, s.Of.Rank.Order, [16]byte(s.Of.ID())
 		delivery[i], rows[i], weak[i] = [16]byte(s.Delivery), s.Row, s.WeakIdentity
 		observed[i], observedAt[i], retrieved[i], recorded[i] = s.ObservedAt.Nanos, s.ObservedAt.Text, s.RetrievedAt.UnixNano(), s.RecordedAt
+		runs[i], held[i] = nullable(s.Run), s.Held
 	}
 	_, err := tx.Exec(ctx, sightSQL, lanes, seq, tenants, offers, strong, ord, observations, delivery, rows, weak, observed,
-		observedAt, retrieved, recorded)
+		observedAt, retrieved, recorded, runs, held)
 	if err != nil {
 		return fmt.Errorf("store %d sightings: %w", n, err)
 	}

@@ -82,8 +82,11 @@ type Results struct {
 	Rejected       int `json:"rejected"`
 }
 
-// FlagAmbiguousOrder marks an offer of which equally ranked claims say different things.
-const FlagAmbiguousOrder = "ambiguous_order"
+// Flags of an offer, in the order in which they are shown.
+const (
+	FlagAmbiguousOrder = "ambiguous_order" // equally ranked claims say different things
+	FlagPartialRun     = "partial_run"     // what is shown comes from a run that is not whole
+)
 
 // Canonicalizations, by name and version. A change of one is a new name.
 const (

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -21,39 +23,59 @@ var digestSQL string
 
 // An Offer is what the view says of one offer.
 type Offer struct {
-	Key       offer.Key
-	Rank      offer.Rank // of the winner; its content and id are in it
-	Deleted   bool
-	Ambiguous bool // another claim of the same order says something else
+	Key     offer.Key
+	None    bool       // no claim counts: there is no winner
+	Rank    offer.Rank // of the winner; its content and id are in it
+	Deleted bool       // true without a winner
+	Flags   string     // sorted, between commas
 }
 
-// Fold is the view of events, in whatever order they come and however often: what the rows must be once all of these are
-// applied. It shares nothing with the SQL that writes the rows but offer.Rank.
-func Fold(events iter.Seq[history.Event]) map[offer.Key]Offer {
-	winners := map[offer.Key]history.Observation{}
-	equals := map[offer.Key][]history.Observation{} // all of the winner's order
-	for e := range events {
-		o := e.Observation
-		w, ok := winners[o.Key]
-		if !ok || o.Rank.Compare(w.Rank) > 0 {
-			winners[o.Key] = o
-		}
-		switch {
-		case !ok || o.Rank.CompareOrder(w.Rank) > 0:
-			equals[o.Key] = []history.Observation{o}
-		case o.Rank.CompareOrder(w.Rank) == 0:
-			equals[o.Key] = append(equals[o.Key], o)
-		}
+// Fold is the view of events, in whatever order they come and however often, under the decisions in force: what the rows must
+// be once all of these are applied. It shares nothing with the SQL that writes the rows but offer.Rank.
+func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Offer {
+	type standing struct {
+		history.Observation
+		decision.Standing
 	}
-	offers := make(map[offer.Key]Offer, len(winners))
-	for k, w := range winners {
-		f := Offer{Key: k, Rank: w.Rank, Deleted: w.Content.Deleted}
-		for _, o := range equals[k] {
-			if o.RevisionKey != w.RevisionKey && o.Rank.Content != w.Rank.Content {
-				f.Ambiguous = true
+	all := map[offer.Key]map[offer.ObservationID]standing{}
+	for e := range events {
+		claim := &e.Claim
+		if e.Sighting != nil {
+			claim = e.Sighting
+		}
+		if all[e.Key] == nil {
+			all[e.Key] = map[offer.ObservationID]standing{}
+		}
+		best := max(all[e.Key][e.Observation.ID()].Standing, in.Claim(e.Key.Tenant, claim.Run, claim.Held))
+		all[e.Key][e.Observation.ID()] = standing{e.Observation, best}
+	}
+	snapshots := in.Snapshots()
+	offers := make(map[offer.Key]Offer, len(all))
+	for key, observations := range all {
+		var winner *standing
+		for _, o := range observations {
+			switch {
+			case o.Standing == decision.NotCounting || in.Superseded(key.Tenant, o.ID()):
+			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order):
+			case winner == nil || o.Rank.Compare(winner.Rank) > 0:
+				winner = &o
 			}
 		}
-		offers[k] = f
+		if winner == nil {
+			offers[key] = Offer{Key: key, None: true, Deleted: true}
+			continue
+		}
+		var flags []string
+		for _, o := range observations {
+			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Superseded(key.Tenant, o.ID()) && !o.Implied() &&
+				o.RevisionKey != winner.RevisionKey && o.Rank.Content != winner.Rank.Content {
+				flags = []string{offer.FlagAmbiguousOrder}
+			}
+		}
+		if winner.Standing == decision.Partial {
+			flags = append(flags, offer.FlagPartialRun)
+		}
+		offers[key] = Offer{Key: key, Rank: winner.Rank, Deleted: winner.Content.Deleted, Flags: strings.Join(flags, ",")}
 	}
 	return offers
 }
@@ -61,14 +83,18 @@ func Fold(events iter.Seq[history.Event]) map[offer.Key]Offer {
 // Sum is the digest of a view: the sum modulo 2^256 of the SHA-256 of each offer, as a big-endian number, so that order
 // plays no part and views of parts add up. The form of an offer is one line of text:
 //
-//	key, strong, order, mapping version, content digest, observation id, deleted, ambiguous
+//	key, strong, order, mapping version, content digest, observation id, deleted, flags
 //
-// separated by tabs: the key percent-encoded, truths as true or false, the digest in hex.
+// separated by tabs: the key percent-encoded, truths as true or false, the digest in hex, the flags between commas; of an
+// offer of which no claim counts it is the key and "none".
 func Sum(offers iter.Seq[Offer]) offer.Digest {
 	var sum [4]uint64 // most significant first
 	for o := range offers {
-		line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%t", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
-			o.Rank.ID, o.Deleted, o.Ambiguous)
+		line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%s", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
+			o.Rank.ID, o.Deleted, o.Flags)
+		if o.None {
+			line = o.Key.String() + "\tnone"
+		}
 		h := sha256.Sum256([]byte(line))
 		var carry uint64
 		for i := len(sum) - 1; i >= 0; i-- {
@@ -116,7 +142,8 @@ func scanOffer(row pgx.CollectableRow) (Offer, error) {
 		content []byte
 		id      uuid.UUID
 	)
-	err := row.Scan(&o.Key.Tenant, &o.Key.Account, &o.Key.Record, &o.Rank.Strong, &o.Rank.Order, &o.Rank.Mapping, &content, &id, &o.Deleted, &o.Ambiguous)
+	err := row.Scan(&o.Key.Tenant, &o.Key.Account, &o.Key.Record, &o.None, &o.Rank.Strong, &o.Rank.Order, &o.Rank.Mapping, &content, &id,
+		&o.Deleted, &o.Flags)
 	copy(o.Rank.Content[:], content)
 	o.Rank.ID = offer.ObservationID(id)
 	return o, err

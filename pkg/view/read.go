@@ -33,21 +33,19 @@ func Offers(ctx context.Context, q Querier, f Filter) ([]Document, error) {
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Document, error) {
 		var (
-			r         history.Row
-			ambiguous bool
-			revision  int64
-			lastSeen  int64
+			r        history.Row
+			flags    []string
+			revision int64
+			lastSeen int64
 		)
-		if err := row.Scan(append(r.Into(), &ambiguous, &revision, &lastSeen)...); err != nil {
+		if err := row.Scan(append(r.Into(), &flags, &revision, &lastSeen)...); err != nil {
 			return Document{}, err
 		}
 		o, err := r.Observation()
 		if err != nil {
 			return Document{}, err
 		}
-		d := document(&o, ambiguous, revision)
-		d.LastSeenAt = offer.TimeOf(time.Unix(0, lastSeen)).Text
-		return d, nil
+		return Document{Document: o.Document(), Flags: flags, Revision: revision, LastSeenAt: offer.TimeOf(time.Unix(0, lastSeen)).Text}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list offers: %w", err)

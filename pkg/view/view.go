@@ -4,7 +4,8 @@
 // observations says which offer changed, and up to where in which lane; history says what is true up to there. So the
 // row of an offer is always the fold of its history, bounded by the numbers that its partition has applied, and events
 // that come twice, lanes that overtake one another, and a sighting that comes before what it restates need no case of
-// their own. The comparison stands inside the write and a row never falls, so two writers leave the same row in any order.
+// their own. The comparison stands inside the write, and a row falls only by a decision: which claims count is part of the
+// fold (package decision), and what a decision concerns is folded again when its event comes.
 //
 // Checkpoint, rows and publications change in one transaction: a crash before it leaves nothing, a crash after it all.
 package view
@@ -13,6 +14,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // for the statements
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,12 +24,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
 //go:embed apply.sql
 var applySQL string
+
+//go:embed concerned.sql
+var concernedSQL string
 
 //go:embed publish.sql
 var publishSQL string
@@ -40,28 +46,29 @@ var ErrRevision = errors.New("offers have a higher revision already")
 
 // A Change is an offer that stands otherwise than it was last published.
 type Change struct {
-	Winner    history.Observation
-	Ambiguous bool
-	Revision  int64 // given by the caller: rising with each change of the offer
-	digest    []byte
+	Winner   history.Observation // without one any observation of the offer, for its Key
+	None     bool                // no claim of the offer counts: there is no winner
+	Flags    []string            // sorted
+	Revision int64               // given by the caller: rising with each change of the offer
+	digest   []byte
 }
 
 // Apply folds offers from history, as far as the checkpoint covers it, and writes the rows that rank higher than what
-// stands, or are flagged now. It returns what has to be published of them, by tenant and offer. ErrBehind fails the
-// transaction.
-func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key) ([]Change, error) {
+// stands, or have other flags; where a decision concerns the offers, it writes whatever differs. It returns what has to be
+// published of them, by tenant and offer. ErrBehind fails the transaction.
+func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key, decided bool) ([]Change, error) {
 	if len(offers) == 0 {
 		return nil, nil
 	}
 	tenants, ids := columns(offers)
 	lanes, applied := c.Applied.columns()
-	rows, err := tx.Query(ctx, applySQL, c.Generation, c.Partition, lanes, applied, tenants, ids)
+	rows, err := tx.Query(ctx, applySQL, c.Generation, c.Partition, lanes, applied, tenants, ids, decided)
 	if err != nil {
 		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
 	}
 	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ch Change, err error) {
 		var o history.Row
-		if err := row.Scan(append(o.Into(), &ch.Ambiguous, &ch.digest)...); err != nil {
+		if err := row.Scan(append(o.Into(), &ch.Flags, &ch.None, &ch.digest)...); err != nil {
 			return ch, err
 		}
 		ch.Winner, err = o.Observation()
@@ -75,6 +82,28 @@ func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key) ([]
 		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
 	}
 	return changes, nil
+}
+
+// Concerned returns the next offers behind one (nil: the first) that the checkpoint's partition has a row of and that a
+// decision on the subject concerns, by id: at most limit, none at the end. An offer without a row is folded when its first
+// event comes.
+func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject, after *offer.OfferID, limit int) ([]offer.Key, error) {
+	from := uuid.Nil
+	if after != nil {
+		from = uuid.UUID(*after)
+	}
+	rows, err := tx.Query(ctx, concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind, from, limit)
+	if err != nil {
+		return nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err)
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k offer.Key, err error) {
+		k.Tenant = s.Tenant
+		return k, row.Scan(&k.Account, &k.Record)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err)
+	}
+	return keys, nil
 }
 
 // columns returns the keys of offers, sorted: two transactions lock common rows in one order.
@@ -120,24 +149,33 @@ func Publish(ctx context.Context, tx pgx.Tx, changes []Change) error {
 	return nil
 }
 
+// StateNone is that of an offer of which no claim counts.
+const StateNone = "none"
+
 // A Document is the JSON form of an offer as it stands: its winning observation, and what the view adds. A deleted offer
 // is one with "deleted": true.
 type Document struct {
 	history.Document
 	Flags    []string `json:"flags,omitempty"`
-	Revision int64    `json:"revision"` // 0: not published yet
+	State    string   `json:"state,omitempty"` // StateNone: there is no winner, only the offer's key
+	Revision int64    `json:"revision"`        // 0: not published yet
 	// LastSeenAt is when the source was last seen to say this: the latest retrieved_at of the winner's claims. Only reads
 	// carry it; what is published changes with the content alone.
 	LastSeenAt string `json:"last_seen_at,omitempty"`
 }
 
-// Document returns the JSON form of the offer after the change.
-func (c *Change) Document() Document { return document(&c.Winner, c.Ambiguous, c.Revision) }
-
-func document(winner *history.Observation, ambiguous bool, revision int64) Document {
-	d := Document{Document: winner.Document(), Revision: revision}
-	if ambiguous {
-		d.Flags = []string{offer.FlagAmbiguousOrder}
+// Body is the JSON of the offer after the change. An offer of which no claim counts any more is a deleted one, with its key
+// and nothing else.
+func (c *Change) Body() ([]byte, error) {
+	if !c.None {
+		return json.Marshal(Document{Document: c.Winner.Document(), Flags: c.Flags, Revision: c.Revision})
 	}
-	return d
+	return json.Marshal(struct {
+		Tenant   string `json:"tenant"`
+		Account  string `json:"supplier_account"`
+		Record   string `json:"source_record"`
+		Deleted  bool   `json:"deleted"`
+		State    string `json:"state"`
+		Revision int64  `json:"revision"`
+	}{c.Winner.Key.Tenant, c.Winner.Key.Account, c.Winner.Key.Record, true, StateNone, c.Revision})
 }

@@ -38,10 +38,14 @@ CREATE TABLE observation (
     moq             numeric,
     lead_time_days  numeric,
     deleted         bool        NOT NULL DEFAULT false,
+    run             uuid,                 -- of the claim; null: of no run
+    held            bool        NOT NULL DEFAULT false, -- the claim does not count until a decision on its run frees it
     PRIMARY KEY (tenant, offer, strong, ord, id)
 );
 -- The relay and the audit read a lane in the order of its sequence.
 CREATE UNIQUE INDEX observation_lane ON observation (lane, seq);
+-- A decision on a run concerns the offers that it has claims of.
+CREATE INDEX observation_run ON observation (tenant, run, offer) WHERE run IS NOT NULL;
 CALL protect('observation', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON observation TO offerlog_ingest;
 GRANT SELECT ON observation TO offerlog_relay, offerlog_project;
@@ -62,9 +66,42 @@ CREATE TABLE sighting (
     observed_at   text        NOT NULL,
     retrieved_ns  bigint      NOT NULL,
     recorded_at   timestamptz NOT NULL,
+    run           uuid,
+    held          bool        NOT NULL DEFAULT false,
     PRIMARY KEY (lane, seq)
 );
 CREATE INDEX sighting_offer ON sighting (tenant, offer, observation);
+CREATE INDEX sighting_run ON sighting (tenant, run, offer) WHERE run IS NOT NULL;
 CALL protect('sighting', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON sighting TO offerlog_ingest;
 GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
+
+-- What was decided about claims after they were made: of the decisions on a subject that a vector of numbers covers, the one
+-- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
+CREATE TABLE decision (
+    tenant      text        NOT NULL,
+    subject     uuid        NOT NULL, -- a run, or an observation
+    n           int         NOT NULL CHECK (n > 0),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation')),
+    lane        int         NOT NULL,
+    seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
+    verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded')),
+    standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
+    offer       uuid,                 -- of an observation
+    account     text,                 -- of a complete snapshot,
+    as_of       bigint,               -- and when it was taken: what its account has and it lacks is deleted as of then
+    reason      text,
+    actor       text,
+    command     uuid,                 -- the delivery id of the command; null: nobody commanded it
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, subject, n),
+    CHECK ((kind = 'observation') = (offer IS NOT NULL)),
+    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2 AND account IS NOT NULL)
+);
+CREATE UNIQUE INDEX decision_lane ON decision (lane, seq);
+CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHERE as_of IS NOT NULL;
+-- That there is none is asked by every fold.
+CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'observation';
+CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT ON decision TO offerlog_ingest;
+GRANT SELECT ON decision TO offerlog_project;

@@ -15,7 +15,8 @@ ALTER TABLE generation OWNER TO offerlog_owner;
 ALTER TABLE generation_pointer OWNER TO offerlog_owner;
 GRANT SELECT ON generation, generation_pointer TO offerlog_project, offerlog_read, offerlog_audit, offerlog_inspector;
 
--- The winning observation of each offer. A deleted offer keeps its row and rank: nobody has DELETE here.
+-- The winning observation of each offer. A deleted offer keeps its row and rank: nobody has DELETE here. An offer of which no
+-- claim counts has a row without a winner.
 CREATE TABLE current_offer (
     tenant          text   NOT NULL,
     generation      int    NOT NULL,
@@ -23,14 +24,15 @@ CREATE TABLE current_offer (
     partition       int    NOT NULL, -- of `observations`, which brings every event of this offer
     account         text   NOT NULL,
     record          text   NOT NULL,
-    strong          bool   NOT NULL, -- rank of the winner: strong, ord, mapping_version, content, observation
-    ord             bigint NOT NULL,
-    mapping_version int    NOT NULL,
-    content         bytea  NOT NULL,
-    observation     uuid   NOT NULL,
-    deleted         bool   NOT NULL,
-    ambiguous       bool   NOT NULL, -- another claim of the same order says something else
-    PRIMARY KEY (tenant, generation, offer)
+    strong          bool,            -- rank of the winner: strong, ord, mapping_version, content, observation
+    ord             bigint,
+    mapping_version int,
+    content         bytea,
+    observation     uuid,
+    deleted         bool   NOT NULL, -- true without a winner
+    flags           text[] NOT NULL, -- sorted; which ones there are stands in package offer
+    PRIMARY KEY (tenant, generation, offer),
+    CHECK (num_nulls(strong, ord, mapping_version, content, observation) IN (0, 5))
 ) WITH (fillfactor = 80);
 CALL protect('current_offer', ARRAY['offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON current_offer TO offerlog_project;

@@ -59,17 +59,23 @@ CREATE VIEW audit_v1.observation AS
 SELECT o.id, o.tenant, o.offer, o.delivery, o.row, o.feed, o.mapping_version, o.mpn, o.manufacturer, o.gtin, o.account, o.record,
        o.revision_key, o.strong, o.ord, o.observed_at, o.observed_ns, o.retrieved_ns, o.recorded_at, o.content AS row_hash, o.deleted,
        o.lane, o.seq, o.weak_identity, o.item_revision, o.packaging, o.condition, o.quantity, o.unit, o.per, o.price, o.currency,
-       o.price_breaks, o.moq, o.lead_time_days
+       o.price_breaks, o.moq, o.lead_time_days, o.run, o.held
   FROM observation AS o;
 
 CREATE VIEW audit_v1.claim AS
 SELECT o.lane, o.seq, o.tenant, o.offer, o.strong, o.ord, o.id AS observation, o.delivery, o.row, o.weak_identity, o.observed_ns,
-       o.observed_at, o.retrieved_ns, o.recorded_at, false AS sighting
+       o.observed_at, o.retrieved_ns, o.recorded_at, o.run, o.held, false AS sighting
   FROM observation AS o
  UNION ALL
 SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.delivery, s.row, s.weak_identity, s.observed_ns,
-       s.observed_at, s.retrieved_ns, s.recorded_at, true
+       s.observed_at, s.retrieved_ns, s.recorded_at, s.run, s.held, true
   FROM sighting AS s;
+
+CREATE VIEW audit_v1.eligibility AS
+SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.reason, d.actor, d.command,
+       d.recorded_at
+  FROM decision AS d;
+COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
 
 -- What payloads are read under: frozen, so that they can be read again.
 CREATE VIEW audit_v1.mapping AS
@@ -89,7 +95,7 @@ SELECT c.lane, c.published AS published_seq, c.pruned AS pruned_seq, c.holder, c
 
 CREATE VIEW audit_v1.current_offer AS
 SELECT c.generation, c.tenant, c.offer, c.account, c.record, c.partition, p.revision, p.digest AS published_digest, c.observation AS winner,
-       c.strong, c.ord, c.mapping_version, c.content, c.deleted, c.ambiguous
+       c.strong, c.ord, c.mapping_version, c.content, c.deleted, c.flags
   FROM current_offer AS c
   LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer);
 

@@ -181,7 +181,9 @@ CREATE TABLE public.observation (
     price_breaks jsonb,
     moq numeric,
     lead_time_days numeric,
-    deleted boolean DEFAULT false NOT NULL
+    deleted boolean DEFAULT false NOT NULL,
+    run uuid,
+    held boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
@@ -202,7 +204,9 @@ CREATE TABLE public.sighting (
     observed_ns bigint NOT NULL,
     observed_at text NOT NULL,
     retrieved_ns bigint NOT NULL,
-    recorded_at timestamp with time zone NOT NULL
+    recorded_at timestamp with time zone NOT NULL,
+    run uuid,
+    held boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE ONLY public.sighting FORCE ROW LEVEL SECURITY;
@@ -224,6 +228,8 @@ CREATE VIEW audit_v1.claim AS
     o.observed_at,
     o.retrieved_ns,
     o.recorded_at,
+    o.run,
+    o.held,
     false AS sighting
    FROM public.observation o
 UNION ALL
@@ -241,6 +247,8 @@ UNION ALL
     s.observed_at,
     s.retrieved_ns,
     s.recorded_at,
+    s.run,
+    s.held,
     true AS sighting
    FROM public.sighting s;
 
@@ -302,13 +310,14 @@ CREATE TABLE public.current_offer (
     partition integer NOT NULL,
     account text NOT NULL,
     record text NOT NULL,
-    strong boolean NOT NULL,
-    ord bigint NOT NULL,
-    mapping_version integer NOT NULL,
-    content bytea NOT NULL,
-    observation uuid NOT NULL,
+    strong boolean,
+    ord bigint,
+    mapping_version integer,
+    content bytea,
+    observation uuid,
     deleted boolean NOT NULL,
-    ambiguous boolean NOT NULL
+    flags text[] NOT NULL,
+    CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
 )
 WITH (fillfactor='80');
 
@@ -343,11 +352,61 @@ CREATE VIEW audit_v1.current_offer AS
     c.mapping_version,
     c.content,
     c.deleted,
-    c.ambiguous
+    c.flags
    FROM (public.current_offer c
      LEFT JOIN public.publication p ON (((p.tenant = c.tenant) AND (p.offer = c.offer))));
 
 ALTER TABLE audit_v1.current_offer OWNER TO offerlog_inspector;
+
+CREATE TABLE public.decision (
+    tenant text NOT NULL,
+    subject uuid NOT NULL,
+    n integer NOT NULL,
+    kind text NOT NULL,
+    lane integer NOT NULL,
+    seq bigint NOT NULL,
+    verdict text NOT NULL,
+    standing smallint NOT NULL,
+    offer uuid,
+    account text,
+    as_of bigint,
+    reason text,
+    actor text,
+    command uuid,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
+    CONSTRAINT decision_check1 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text]))),
+    CONSTRAINT decision_n_check CHECK ((n > 0)),
+    CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text])))
+);
+
+ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.decision OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.eligibility AS
+ SELECT d.tenant,
+    d.subject,
+    d.n,
+    d.kind,
+    d.lane,
+    d.seq,
+    d.verdict,
+    d.standing,
+    d.offer,
+    d.account,
+    d.as_of,
+    d.reason,
+    d.actor,
+    d.command,
+    d.recorded_at
+   FROM public.decision d;
+
+ALTER TABLE audit_v1.eligibility OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
 
 CREATE TABLE public.generation (
     id integer NOT NULL,
@@ -493,7 +552,9 @@ CREATE VIEW audit_v1.observation AS
     o.currency,
     o.price_breaks,
     o.moq,
-    o.lead_time_days
+    o.lead_time_days,
+    o.run,
+    o.held
    FROM public.observation o;
 
 ALTER TABLE audit_v1.observation OWNER TO offerlog_inspector;
@@ -910,6 +971,9 @@ ALTER TABLE ONLY public.commit_journal
 ALTER TABLE ONLY public.current_offer
     ADD CONSTRAINT current_offer_pkey PRIMARY KEY (tenant, generation, offer);
 
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_pkey PRIMARY KEY (tenant, subject, n);
+
 ALTER TABLE ONLY public.feed
     ADD CONSTRAINT feed_pkey PRIMARY KEY (tenant, name);
 
@@ -988,13 +1052,23 @@ ALTER TABLE ONLY public.tenant_key
 ALTER TABLE ONLY public.token
     ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
 
+CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
+
+CREATE INDEX decision_observation ON public.decision USING btree (tenant, subject) WHERE (kind = 'observation'::text);
+
+CREATE INDEX decision_snapshot ON public.decision USING btree (tenant, account, as_of, subject) WHERE (as_of IS NOT NULL);
+
 CREATE UNIQUE INDEX observation_lane ON public.observation USING btree (lane, seq);
+
+CREATE INDEX observation_run ON public.observation USING btree (tenant, run, offer) WHERE (run IS NOT NULL);
 
 CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
 
 CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
 
 CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, observation);
+
+CREATE INDEX sighting_run ON public.sighting USING btree (tenant, run, offer) WHERE (run IS NOT NULL);
 
 CREATE UNIQUE INDEX token_sha256 ON public.token USING btree (sha256);
 
@@ -1010,6 +1084,8 @@ ALTER TABLE ONLY public.generation_pointer
 ALTER TABLE public.artifact ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.current_offer ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.decision ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed ENABLE ROW LEVEL SECURITY;
 
@@ -1046,6 +1122,8 @@ ALTER TABLE public.tenant_key ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant_offerlog_audit ON public.artifact FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.current_offer FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.decision FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.feed FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1095,6 +1173,8 @@ ALTER TABLE public.token ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY worker_offerlog_ingest ON public.artifact TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.decision TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.feed TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.feed_route TO offerlog_ingest USING (true) WITH CHECK (true);
@@ -1124,6 +1204,8 @@ CREATE POLICY worker_offerlog_ingest ON public.token TO offerlog_ingest USING (t
 CREATE POLICY worker_offerlog_inspector ON public.artifact TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.current_offer TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.decision TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.feed TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1168,6 +1250,8 @@ CREATE POLICY worker_offerlog_janitor ON public.outbox_1 TO offerlog_janitor USI
 CREATE POLICY worker_offerlog_janitor ON public.outbox_2 TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.current_offer TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.decision TO offerlog_project USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.observation TO offerlog_project USING (true) WITH CHECK (true);
 
@@ -1278,6 +1362,13 @@ GRANT SELECT ON TABLE public.publication TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
 
 GRANT SELECT ON TABLE audit_v1.current_offer TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.decision TO offerlog_audit;
+GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;
+GRANT SELECT ON TABLE public.decision TO offerlog_project;
+
+GRANT SELECT ON TABLE audit_v1.eligibility TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.generation TO offerlog_project;
 GRANT SELECT ON TABLE public.generation TO offerlog_read;

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -102,7 +103,9 @@ type auditor struct {
 	log         *log // nil: no topics
 	lanes       []lane
 	generation  int
-	checkpoints []view.Checkpoint // of the active generation, by partition
+	checkpoints []view.Checkpoint   // of the active generation, by partition
+	decisions   []decision.Decision // by lane and number
+	forces      map[int32]decision.InForce
 	readings    map[mappingVersion]reading
 	unread      int64 // deliveries that cannot be read again
 }
@@ -166,6 +169,13 @@ func (a *auditor) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the checkpoints: %w", err)
 	}
+	if rows, err = a.tx.Query(ctx, statement("eligibility")); err != nil {
+		return fmt.Errorf("read the decisions: %w", err)
+	}
+	if a.decisions, err = pgx.CollectRows(rows, decision.Scan); err != nil {
+		return fmt.Errorf("read the decisions: %w", err)
+	}
+	a.forces = map[int32]decision.InForce{}
 	if len(a.checkpoints) > 0 {
 		a.generation = a.checkpoints[0].Generation
 	}

@@ -40,15 +40,16 @@ func (a *auditor) history(ctx context.Context, lane int, after, upTo int64) ([]h
 			sighting            bool
 			delivery            uuid.UUID
 			retrieved, observed int64
+			run                 uuid.NullUUID
 		)
 		if err := row.Scan(append(o.Into(), &sighting, &c.Lane, &c.Seq, &delivery, &c.Row, &c.WeakIdentity, &observed, &c.ObservedAt.Text,
-			&retrieved, &c.RecordedAt)...); err != nil {
+			&retrieved, &c.RecordedAt, &run, &c.Held)...); err != nil {
 			return e, err
 		}
 		if e.Observation, err = o.Observation(); err != nil || !sighting {
 			return e, err
 		}
-		c.Delivery, c.ObservedAt.Nanos, c.RetrievedAt = offer.DeliveryID(delivery), observed, time.Unix(0, retrieved).UTC()
+		c.Delivery, c.ObservedAt.Nanos, c.RetrievedAt, c.Run = offer.DeliveryID(delivery), observed, time.Unix(0, retrieved).UTC(), run.UUID
 		e.Sighting = &c
 		return e, nil
 	})

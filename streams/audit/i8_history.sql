@@ -1,17 +1,23 @@
--- Numbers of input lanes that history lacks or has twice: from 1 to the lane's sequence each is an observation or a sighting,
--- for ever.
+-- Numbers of input lanes that history lacks or has twice: from 1 to the lane's sequence each is an observation, a sighting or a
+-- decision, for ever.
+WITH claim AS (
+    SELECT c.tenant, c.delivery, c.observation, c.lane, c.seq
+      FROM audit_v1.claim AS c
+     UNION ALL
+    SELECT d.tenant, d.command, d.subject, d.lane, d.seq
+      FROM audit_v1.eligibility AS d)
 SELECT CASE WHEN c.seq = c.before THEN 'a number of history is there twice' ELSE 'numbers are missing in history' END AS what,
-       c.tenant, c.delivery::text, c.observation::text, c.lane, c.before + 1 AS seq,
+       c.tenant, coalesce(c.delivery::text, '') AS delivery, c.observation::text, c.lane, c.before + 1 AS seq,
        format('number %s follows %s', c.seq, c.before) AS detail
   FROM (SELECT c.tenant, c.delivery, c.observation, c.lane, c.seq,
                lag(c.seq, 1, 0::bigint) OVER (PARTITION BY c.lane ORDER BY c.seq) AS before
-          FROM audit_v1.claim AS c) AS c
+          FROM claim AS c) AS c
  WHERE c.seq <> c.before + 1
  UNION ALL
 SELECT 'history does not end at the lane''s sequence', '', '', '', p.lane, coalesce(max(c.seq), 0),
        format('it ends at %s, the sequence is %s', coalesce(max(c.seq), 0), p.sequence)
   FROM audit_v1.position AS p
-  LEFT JOIN audit_v1.claim AS c ON c.lane = p.lane
+  LEFT JOIN claim AS c ON c.lane = p.lane
  GROUP BY p.lane, p.kind, p.sequence
 HAVING coalesce(max(c.seq), 0) <> CASE p.kind WHEN 'input' THEN p.sequence ELSE 0 END
  ORDER BY 5, 6;

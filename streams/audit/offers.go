@@ -3,10 +3,12 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -60,28 +62,50 @@ func (a *auditor) offers(ctx context.Context) error {
 func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error) {
 	var (
 		id                         uuid.UUID
+		run, claimRun, winner      uuid.NullUUID
 		content, shownContent, sum []byte
-		winner                     *uuid.UUID
 		partition                  *int32
-		strong, deleted, ambiguous *bool
+		strong, deleted            *bool
+		flags                      *string
 		ord, revision              *int64
 		mapping                    *int
+		sighting                   bool
+		c                          history.Claim
 		r                          = &e.Rank
 	)
 	if err := row.Scan(&e.Key.Tenant, &e.Key.Account, &e.Key.Record, &r.Strong, &r.Order, &r.Mapping, &content, &id, &e.Content.Deleted, &e.RevisionKey,
-		&e.Lane, &e.Seq, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &ambiguous, &revision, &sum); err != nil {
+		&run, &e.Held, &c.Lane, &c.Seq, &claimRun, &c.Held, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
+		&revision, &sum); err != nil {
 		return e, nil, err
 	}
-	r.Content, r.ID = digest(content), offer.ObservationID(id)
+	r.Content, r.ID, e.MappingVersion = digest(content), offer.ObservationID(id), r.Mapping
+	e.Run, c.Run = run.UUID, claimRun.UUID
+	e.Lane, e.Seq = c.Lane, c.Seq
+	if sighting {
+		e.Sighting = &c
+	}
 	if partition == nil {
 		return e, nil, nil
 	}
-	s = &standing{partition: *partition, digest: digest(sum), Offer: view.Offer{Key: e.Key, Deleted: *deleted, Ambiguous: *ambiguous,
-		Rank: offer.Rank{Strong: *strong, Order: *ord, Mapping: *mapping, Content: digest(shownContent), ID: offer.ObservationID(*winner)}}}
+	s = &standing{partition: *partition, digest: digest(sum), Offer: view.Offer{Key: e.Key, None: !winner.Valid, Deleted: *deleted, Flags: *flags}}
+	if winner.Valid {
+		s.Rank = offer.Rank{Strong: *strong, Order: *ord, Mapping: *mapping, Content: digest(shownContent), ID: offer.ObservationID(winner.UUID)}
+	}
 	if revision != nil {
 		s.revision = *revision
 	}
 	return e, s, nil
+}
+
+// inForce are the decisions that the checkpoint of a partition has applied.
+func (a *auditor) inForce(partition int32) decision.InForce {
+	if in, ok := a.forces[partition]; ok {
+		return in
+	}
+	applied := a.checkpoints[partition].Applied
+	in := decision.Latest(slices.Values(a.decisions), func(lane int, seq int64) bool { return seq <= applied[lane] })
+	a.forces[partition] = in
+	return in
 }
 
 // fold holds what the view shows of an offer against the fold of its claims.
@@ -98,7 +122,7 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 			}
 		}
 	}
-	want, some := view.Fold(counted)[key]
+	want, some := view.Fold(counted, a.inForce(partition))[key]
 	w := Where{Tenant: key.Tenant, Offer: key.String(), Partition: &partition}
 	bad := func(invariant, what, format string, args ...any) {
 		a.found(Violation{Invariant: invariant, What: what, Where: w, Detail: fmt.Sprintf(format, args...)})
@@ -121,18 +145,24 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 	if shown.Offer != want {
 		bad("I12", "the view does not show the fold of the claims", "it shows %s, want %s", describe(shown.Offer), describe(want))
 	}
-	if sum := stateDigest(want.Rank.Content, want.Deleted, want.Ambiguous); shown.revision == 0 || shown.digest != sum {
+	if want.None && shown.revision == 0 {
+		return // nobody was ever shown it
+	}
+	if sum := stateDigest(want); shown.revision == 0 || shown.digest != sum {
 		bad("I13", "what is published of an offer is not what its claims say", "revision %d has digest %s, want %s", shown.revision, shown.digest, sum)
 	}
 }
 
 func describe(o view.Offer) string {
+	if o.None {
+		return "no claim that counts"
+	}
 	s := fmt.Sprintf("observation %s of order %d, content %s", o.Rank.ID, o.Rank.Order, o.Rank.Content)
 	if o.Deleted {
 		s += ", deleted"
 	}
-	if o.Ambiguous {
-		s += ", " + offer.FlagAmbiguousOrder
+	if o.Flags != "" {
+		s += ", " + o.Flags
 	}
 	return s
 }

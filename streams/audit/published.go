@@ -58,6 +58,7 @@ type ledger map[numbered]mark
 type numbered struct {
 	lane int
 	seq  int64
+	copy int32 // of an event that every partition has: that partition, from 1
 }
 
 // take removes an event and returns its mark.
@@ -125,12 +126,16 @@ func (a *auditor) readTopic(ctx context.Context, topic, kind string, book ledger
 				bad("I10", "the numbers of a lane do not rise", fmt.Sprintf("it follows number %d", last[lane]), lane, seq)
 			}
 			last[lane] = seq
-			if m, twice := book[numbered{lane, seq}]; twice {
+			n := numbered{lane: lane, seq: seq}
+			if header(r, "ce_type") == streams.DecisionMade {
+				n.copy = r.Partition + 1
+			}
+			if m, twice := book[n]; twice {
 				bad("I9", "an event is published twice", fmt.Sprintf("also in partition %d at offset %d", m.partition, m.end-1), lane, seq)
 			} else {
 				m = newMark(header(r, "ce_id"), header(r, "ce_type"), header(r, "ce_"+streams.ExtTenant), string(r.Key), r.Value)
 				m.partition, m.end = r.Partition, r.Offset+1
-				book[numbered{lane, seq}] = m
+				book[n] = m
 			}
 			f(r, lane, seq)
 		}
@@ -221,6 +226,9 @@ func (a *auditor) holdHistory(ctx context.Context, book ledger) error {
 			}
 		}
 	}
+	if err := a.holdDecisions(book); err != nil {
+		return err
+	}
 	for n, m := range book {
 		w := at(streams.Observations, int(m.partition), m.end-1)
 		w.Lane, w.Seq = n.lane, n.seq
@@ -261,8 +269,40 @@ func (a *auditor) holdEvent(l *lane, e *history.Event, book ledger) error {
 	}
 	want := newMark(e.ID().String(), kind, e.Key.Tenant, e.Key.String(), body)
 	want.partition = kafka.PartitionOf(e.Key.String(), len(topic.Ends))
-	a.holdMark(streams.Observations, book.take(numbered{l.ID, c.Seq}), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
+	a.holdMark(streams.Observations, book.take(numbered{lane: l.ID, seq: c.Seq}), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
 	return nil
+}
+
+// holdDecisions holds the event of every decision against each partition's copy.
+func (a *auditor) holdDecisions(book ledger) error {
+	if a.log == nil {
+		return nil
+	}
+	published := a.publishedUpTo()
+	topic := a.log.after[streams.Observations]
+	for i := range a.decisions {
+		d := &a.decisions[i]
+		body, err := d.Body()
+		if err != nil {
+			return fmt.Errorf("write event %d of lane %d: %w", d.Seq, d.Lane, err)
+		}
+		want := newMark(d.EventID().String(), streams.DecisionMade, d.Tenant, d.Key(), body)
+		for p := range topic.Ends {
+			want.partition = int32(p) //nolint:gosec // a number of partitions came from the cluster as an int32
+			must := d.Seq <= published[d.Lane] && topic.Starts[p] == 0
+			a.holdMark(streams.Observations, book.take(numbered{d.Lane, d.Seq, want.partition + 1}), want, must, Where{Tenant: d.Tenant, Lane: d.Lane, Seq: d.Seq})
+		}
+	}
+	return nil
+}
+
+// publishedUpTo is the last number of each lane that is published.
+func (a *auditor) publishedUpTo() map[int]int64 {
+	published := map[int]int64{}
+	for _, l := range a.lanes {
+		published[l.ID] = max(l.Published, a.log.cursor[l.ID])
+	}
+	return published
 }
 
 // holdMark holds what a topic has of an event against the event.
@@ -304,7 +344,7 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 			a.found(Violation{Invariant: "I9", What: "a change of an offer cannot be read", Where: w, Detail: fmt.Sprintf("revision %d, %v", d.Revision, err)})
 			return
 		}
-		state := stateDigest(d.Digest(), d.Deleted, slices.Contains(d.Flags, offer.FlagAmbiguousOrder))
+		state := stateDigest(view.Offer{None: d.State == view.StateNone, Rank: offer.Rank{Content: d.Digest()}, Deleted: d.Deleted, Flags: strings.Join(d.Flags, ",")})
 		if seq >= last[key.ID()].seq {
 			last[key.ID()] = announcement{lane, seq, r.Offset + 1, state}
 		}
@@ -319,9 +359,12 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 }
 
 // stateDigest is what the view calls the digest of what it publishes.
-func stateDigest(content offer.Digest, deleted, ambiguous bool) offer.Digest {
-	flag := map[bool]byte{true: 1}
-	return offer.Sum(append(content[:], flag[deleted], flag[ambiguous]))
+func stateDigest(o view.Offer) offer.Digest {
+	var b []byte
+	if !o.None {
+		b = o.Rank.Content[:]
+	}
+	return offer.Sum(append(append(b, map[bool]byte{true: 1}[o.Deleted]), o.Flags...))
 }
 
 // holdOutbox holds the changes that the outbox still has against the topic.
@@ -344,7 +387,7 @@ func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
 		want := newMark(id.String(), kind, k.Tenant, key, body)
 		want.partition = kafka.PartitionOf(key, n)
 		// That it is there is told of the last one of each offer: the others may be compacted away.
-		a.holdMark(streams.CurrentOffers, book.take(numbered{lane, seq}), want, false, Where{Offer: key, Lane: lane, Seq: seq})
+		a.holdMark(streams.CurrentOffers, book.take(numbered{lane: lane, seq: seq}), want, false, Where{Offer: key, Lane: lane, Seq: seq})
 		return nil
 	})
 	if err != nil {
@@ -355,10 +398,7 @@ func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
 
 // holdPublished holds what the view has published of each offer against the last event of it.
 func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]announcement) error {
-	published := map[int]int64{} // by lane
-	for _, l := range a.lanes {
-		published[l.ID] = max(l.Published, a.log.cursor[l.ID])
-	}
+	published := a.publishedUpTo()
 	rows, err := a.tx.Query(ctx, statement("published"), a.generation)
 	if err != nil {
 		return fmt.Errorf("read what is published: %w", err)

@@ -207,7 +207,8 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 }
 
 // store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
-// order everywhere: lanes, registry, receipts, runs, observations and sightings, quarantine, artifacts, outcomes, outbox.
+// order everywhere: lanes, registry, receipts, runs, observations and sightings, quarantine, artifacts, outcomes, decisions,
+// outbox.
 func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) error {
 	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
 		held, err := lane.Lock(ctx, tx, b.spans)
@@ -246,6 +247,9 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		st.number()
+		if err := st.recordDecisions(ctx, tx); err != nil {
+			return err
+		}
 		if err := outbox.Append(ctx, tx, st.ranges(), st.events); err != nil {
 			return err
 		}

@@ -2,11 +2,13 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -15,6 +17,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
+	"github.com/offerlog/offerlog/streams"
 )
 
 // A settlement decides what becomes of each event of a batch. It lives for one try of the transaction.
@@ -30,6 +33,8 @@ type settlement struct {
 
 	attempts        []*receipt.Attempt
 	events          []outbox.Event
+	decisions       []*decision.Decision
+	decided         []int // of each decision the place of its event in events
 	entries         []*quarantine.Entry
 	pages           []run.Page
 	resolvedTenants []string
@@ -57,6 +62,14 @@ func (st *settlement) lane(id int) *lane.Held {
 func (st *settlement) emit(e *event, ev outbox.Event) {
 	ev.Lane = e.Lane
 	st.events = append(st.events, ev)
+}
+
+// decide records a decision that follows from an event, with its number, time and N, and tells it to every partition of
+// observations. This transaction holds the lock of the subject, or takes it before it ends.
+func (st *settlement) decide(e *event, d decision.Decision) {
+	st.decided = append(st.decided, len(st.events))
+	st.decisions = append(st.decisions, &d)
+	st.emit(e, outbox.Event{Topic: streams.Observations, Broadcast: true, Type: streams.DecisionMade, Key: d.Key()})
 }
 
 // decideCommands asks each new command whether it can be carried out. A refused one does not occupy its key, so the refusal
@@ -366,6 +379,26 @@ func (st *settlement) ranges() []outbox.Range {
 		}
 	}
 	return ranges
+}
+
+// recordDecisions stores what was decided, once its events are numbered, and writes these.
+func (st *settlement) recordDecisions(ctx context.Context, tx pgx.Tx) error {
+	for i, d := range st.decisions {
+		ev := &st.events[st.decided[i]]
+		d.Lane, d.Seq, d.RecordedAt = ev.Lane, ev.Seq, ev.RecordedAt
+	}
+	if err := decision.Record(ctx, tx, st.decisions); err != nil {
+		return err
+	}
+	for i, d := range st.decisions {
+		ev := &st.events[st.decided[i]]
+		body, err := d.Body()
+		if err != nil {
+			return fmt.Errorf("write decision %d on %s: %w", d.N, d.ID, err)
+		}
+		ev.ID, ev.Body = d.EventID(), body
+	}
+	return nil
 }
 
 // number gives the events that the batch emits the numbers after those of its rows.

@@ -1,12 +1,12 @@
 package project
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
@@ -21,11 +21,13 @@ type batch struct {
 	events    []event
 }
 
-// An event is all that a record has to say here: which offer changed, and up to which number of which lane.
+// An event is all that a record has to say here: which offer changed, or what was decided about, and up to which number of
+// which lane.
 type event struct {
-	lane int
-	seq  int64
-	key  offer.Key
+	lane    int
+	seq     int64
+	key     offer.Key
+	decided *decision.Subject // nil: the event is about the offer
 }
 
 // newBatch reads records from the offset that the checkpoint expects. What cannot be read here was not written by offerlog:
@@ -56,7 +58,12 @@ func newEvent(r *kgo.Record) (e event, err error) {
 	if e.seq, err = strconv.ParseInt(header(r, "ce_"+streams.ExtLaneSeq), 10, 64); err != nil {
 		return e, fmt.Errorf("the number in the lane: %w", err)
 	}
-	e.key, err = offer.ParseKey(string(r.Key))
+	if header(r, "ce_type") != streams.DecisionMade {
+		e.key, err = offer.ParseKey(string(r.Key))
+		return e, err
+	}
+	subject, err := decision.ParseKey(string(r.Key))
+	e.decided = &subject
 	return e, err
 }
 
@@ -74,16 +81,20 @@ func (b *batch) broken(err error) error {
 	return &haltError{outbox.InvariantBroken, b.from, b.to, err}
 }
 
-// take moves the checkpoint over the batch and returns the offers that its new events touch.
-func (b *batch) take(c *view.Checkpoint) []offer.Key {
-	touched := make([]offer.Key, 0, len(b.events))
+// take moves the checkpoint over the batch and returns the offers that its new events touch, and what they decide about.
+func (b *batch) take(c *view.Checkpoint) (touched []offer.Key, decided []decision.Subject) {
+	touched = make([]offer.Key, 0, len(b.events))
 	for _, e := range b.events {
-		if c.Take(e.lane, e.seq) {
+		switch {
+		case !c.Take(e.lane, e.seq):
+		case e.decided != nil:
+			decided = append(decided, *e.decided)
+		default:
 			touched = append(touched, e.key)
 		}
 	}
 	c.Next = b.to
-	return touched
+	return touched, decision.Sort(decided)
 }
 
 // announce gives changes their revisions, the next numbers of the projector's lane, and makes events of them.
@@ -93,7 +104,7 @@ func announce(changes []view.Change, held *lane.Held) ([]outbox.Event, error) {
 		c := &changes[i]
 		held.Sequence++
 		c.Revision = held.Sequence
-		body, err := json.Marshal(c.Document())
+		body, err := c.Body()
 		if err != nil {
 			return nil, fmt.Errorf("write offer %s: %w", c.Winner.Key, err)
 		}

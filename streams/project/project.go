@@ -30,9 +30,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
@@ -210,28 +212,17 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		if err != nil {
 			return err
 		}
-		touched := b.take(&checkpoint)
-		changes, err := view.Apply(ctx, tx, checkpoint, touched)
-		if errors.Is(err, view.ErrBehind) {
-			return b.broken(err)
-		}
-		if err != nil {
+		touched, decided := b.take(&checkpoint)
+		// Claims first: an offer that a decision concerns has its row by then.
+		if changed, err = s.show(ctx, tx, &b, checkpoint, &held[0], touched, false); err != nil {
 			return err
 		}
-		fault.Point("project.rows_half")
-		events, err := announce(changes, &held[0])
-		if err != nil {
-			return err
-		}
-		err = view.Publish(ctx, tx, changes)
-		if errors.Is(err, view.ErrRevision) {
-			return b.broken(err)
-		}
-		if err != nil {
-			return err
-		}
-		if err := outbox.Append(ctx, tx, nil, events); err != nil {
-			return err
+		for _, subject := range decided {
+			n, err := s.decide(ctx, tx, &b, checkpoint, &held[0], subject)
+			if err != nil {
+				return err
+			}
+			changed += n
 		}
 		if err := view.Advance(ctx, tx, checkpoint); err != nil {
 			return err
@@ -239,11 +230,57 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		if err := lane.Advance(ctx, tx, held, s.cfg.Worker); err != nil {
 			return err
 		}
-		changed = len(changes)
 		fault.Point("project.before_commit")
 		return nil
 	})
 	return changed, err
+}
+
+// decidedAtOnce is how many offers are folded again at once where a decision concerns many.
+const decidedAtOnce = 2000
+
+// decide folds the offers again that a decision on the subject concerns.
+func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, subject decision.Subject) (changed int, err error) {
+	var last *offer.OfferID
+	for {
+		offers, err := view.Concerned(ctx, tx, c, subject, last, decidedAtOnce)
+		if err != nil {
+			return 0, err
+		}
+		n, err := s.show(ctx, tx, b, c, held, offers, true)
+		if err != nil {
+			return 0, err
+		}
+		changed += n
+		if len(offers) < decidedAtOnce {
+			return changed, nil
+		}
+		last = new(offers[len(offers)-1].ID())
+	}
+}
+
+// show folds offers, and writes and publishes those that stand otherwise now.
+func (s *Stage) show(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, offers []offer.Key, decided bool) (changed int, err error) {
+	changes, err := view.Apply(ctx, tx, c, offers, decided)
+	if errors.Is(err, view.ErrBehind) {
+		return 0, b.broken(err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	fault.Point("project.rows_half")
+	events, err := announce(changes, held)
+	if err != nil {
+		return 0, err
+	}
+	err = view.Publish(ctx, tx, changes)
+	if errors.Is(err, view.ErrRevision) {
+		return 0, b.broken(err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(changes), outbox.Append(ctx, tx, nil, events)
 }
 
 func (w *worker) expected(partition int32) (next int64, ok bool) {

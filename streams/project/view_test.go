@@ -54,7 +54,7 @@ func apply(ctx context.Context, tx pgx.Tx, c *view.Checkpoint, events ...history
 			touched = append(touched, e.Key)
 		}
 	}
-	return view.Apply(ctx, tx, *c, touched)
+	return view.Apply(ctx, tx, *c, touched, false)
 }
 
 var errRollback = errors.New("rolled back on purpose")
@@ -248,7 +248,7 @@ func TestS_004_05_AThousandShufflesWithDuplicatesGiveOneView(t *testing.T) {
 						return
 					}
 				}
-			})))
+			}, nil)))
 			for round := range rounds / workers {
 				var got offer.Digest
 				err := scratch(t.Context(), pool, func(tx pgx.Tx) (err error) {
@@ -314,7 +314,7 @@ func TestS_004_13_TheComparisonStandsInTheWrite(t *testing.T) {
 		return postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
 			c := start()
 			c.Applied[lane] = seq
-			_, err := view.Apply(ctx, tx, c, []offer.Key{k})
+			_, err := view.Apply(ctx, tx, c, []offer.Key{k}, false)
 			return err
 		})
 	}
@@ -341,7 +341,7 @@ func TestS_004_13_TheComparisonStandsInTheWrite(t *testing.T) {
 				return
 			}
 		}
-	})))
+	}, nil)))
 	err = scratch(ctx, pool, func(tx pgx.Tx) error {
 		got, err := view.Digest(ctx, tx, 1)
 		if got != want {
@@ -538,7 +538,7 @@ func TestTheSQLRanksAsRankCompareDoes(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if want := view.Sum(maps.Values(view.Fold(slices.Values(seen)))); got != want {
+				if want := view.Sum(maps.Values(view.Fold(slices.Values(seen), nil))); got != want {
 					return fmt.Errorf("after %+v: got %s, want %s", claims[:i+1], got, want)
 				}
 			}

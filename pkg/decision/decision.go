@@ -1,0 +1,322 @@
+// Package decision keeps what was decided about claims after they were made: which of them count.
+//
+// It owns the table decision. A decision is about a subject:
+//
+//   - a run, for the claims that name it (history.Claim.Run): that it is complete, that the brake holds it, that an operator
+//     released or rejected it. A delivery that is a run of one is named by its own id.
+//   - an observation: that a correction supersedes it.
+//
+// Decisions are only added. Those of a subject are numbered from 1 under its lock, and among those that a vector of numbers
+// covers the one with the greatest number counts, for the claims that are there and for those that come later. So decisions
+// of two lanes need no common clock, and a view that has applied a lane up to some number knows which ones count.
+//
+// A decision is an event too. It takes the next number of a lane after the claims that it follows from, and goes to every
+// partition of observations, where the projector folds the offers that it concerns again. Ingest alone writes decisions:
+// they are true with the commit of the batch that they follow from.
+package decision
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+)
+
+//go:embed count.sql
+var countSQL string
+
+//go:embed record.sql
+var recordSQL string
+
+//go:embed list.sql
+var listSQL string
+
+// Querier is what the readers here need: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// A Kind says what a subject is.
+type Kind string
+
+// Kinds of subjects.
+const (
+	Run         Kind = "run"
+	Observation Kind = "observation"
+)
+
+// A Subject is what a decision is about.
+type Subject struct {
+	Tenant string
+	Kind   Kind
+	ID     uuid.UUID
+}
+
+// A Verdict says what was decided. The list is closed.
+type Verdict string
+
+// Verdicts.
+const (
+	Completed  Verdict = "completed"  // of a run: each of its pages is there
+	Braked     Verdict = "braked"     // of a run: it is complete, and would change more than its feed allows
+	Released   Verdict = "released"   // of a run, by an operator
+	Rejected   Verdict = "rejected"   // of a run, by an operator
+	Superseded Verdict = "superseded" // of an observation: a correction took its place
+)
+
+// A Standing says how claims count.
+type Standing int16
+
+// Standings. Of several claims of one observation the greatest is its own.
+const (
+	NotCounting Standing = 0
+	Partial     Standing = 1 // they count, as a part of a run that is not whole: the offer is flagged
+	Counting    Standing = 2
+)
+
+// A Decision is one row.
+type Decision struct {
+	Subject
+	N          int // from 1, among those of the subject
+	Lane       int
+	Seq        int64
+	Verdict    Verdict
+	Standing   Standing          // of the subject's claims
+	Offer      offer.OfferID     // of an observation
+	Account    string            // of a complete snapshot
+	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
+	Reason     string            // an operator's
+	Actor      string            // who commanded it; "": it follows from deliveries
+	Command    *offer.DeliveryID // nil: nobody commanded it
+	RecordedAt time.Time
+}
+
+// Key is the key of the decision's event.
+func (d *Decision) Key() string { return offer.JoinKey(d.Tenant, string(d.Kind), d.ID.String()) }
+
+// ParseKey returns the subject that the key of an event names.
+func ParseKey(key string) (Subject, error) {
+	parts, err := offer.SplitKey(key)
+	if err != nil {
+		return Subject{}, fmt.Errorf("parse the key of a decision: %w", err)
+	}
+	if len(parts) != 3 || parts[1] != string(Run) && parts[1] != string(Observation) {
+		return Subject{}, fmt.Errorf("parse the key of a decision %q: want tenant/kind/id", key)
+	}
+	id, err := uuid.Parse(parts[2])
+	if err != nil {
+		return Subject{}, fmt.Errorf("parse the key of a decision %q: %w", key, err)
+	}
+	return Subject{parts[0], Kind(parts[1]), id}, nil
+}
+
+// EventID is a function of what the decision is, so the same work done again has the same id.
+func (d *Decision) EventID() uuid.UUID {
+	return offer.Derive("decision", d.Tenant, string(d.Kind), d.ID.String(), strconv.Itoa(d.N))
+}
+
+// A Document is the JSON form of a decision: the event's body, and what commands print.
+type Document struct {
+	Tenant     string   `json:"tenant"`
+	Kind       Kind     `json:"kind"`
+	Subject    string   `json:"subject"`
+	N          int      `json:"n"`
+	Verdict    Verdict  `json:"verdict"`
+	Standing   Standing `json:"standing"`
+	AsOf       string   `json:"as_of,omitempty"` // a complete snapshot's
+	Reason     string   `json:"reason,omitempty"`
+	Actor      string   `json:"actor,omitempty"`
+	Command    string   `json:"command,omitempty"`
+	RecordedAt string   `json:"recorded_at"`
+}
+
+// Document returns the JSON form of d.
+func (d *Decision) Document() Document {
+	doc := Document{Tenant: d.Tenant, Kind: d.Kind, Subject: d.ID.String(), N: d.N, Verdict: d.Verdict, Standing: d.Standing,
+		Reason: d.Reason, Actor: d.Actor, RecordedAt: offer.TimeOf(d.RecordedAt).Text}
+	if d.AsOf != nil {
+		doc.AsOf = offer.TimeOf(time.Unix(0, *d.AsOf)).Text
+	}
+	if d.Command != nil {
+		doc.Command = d.Command.String()
+	}
+	return doc
+}
+
+// Body is the event's JSON.
+func (d *Decision) Body() ([]byte, error) { return json.Marshal(d.Document()) }
+
+// Record stores decisions, in their order, and gives each its N. The caller holds the locks of their subjects; where it does
+// not, and another transaction was first, the error is postgres.ErrLostRace.
+func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
+	n := len(decisions)
+	if n == 0 {
+		return nil
+	}
+	var (
+		tenants, kinds, verdicts, accounts = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		reasons, actors                    = make([]string, n), make([]string, n)
+		subjects                           = make([]uuid.UUID, n)
+		offers, commands                   = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
+		ns, lanes                          = make([]int, n), make([]int, n)
+		standings                          = make([]int16, n)
+		seqs                               = make([]int64, n)
+		asOf                               = make([]*int64, n)
+		recorded                           = make([]time.Time, n)
+	)
+	for i, d := range decisions {
+		tenants[i], subjects[i] = d.Tenant, d.ID
+	}
+	count, err := counts(ctx, tx, tenants, subjects)
+	if err != nil {
+		return fmt.Errorf("count the decisions on %d subjects: %w", n, err)
+	}
+	for i, d := range decisions {
+		at := subject{d.Tenant, d.ID}
+		count[at]++
+		d.N = count[at]
+		kinds[i], ns[i], lanes[i], seqs[i], verdicts[i], standings[i] = string(d.Kind), d.N, d.Lane, d.Seq, string(d.Verdict), int16(d.Standing)
+		if d.Kind == Observation {
+			offers[i] = uuid.NullUUID{UUID: uuid.UUID(d.Offer), Valid: true}
+		}
+		if d.Command != nil {
+			commands[i] = uuid.NullUUID{UUID: uuid.UUID(*d.Command), Valid: true}
+		}
+		accounts[i], asOf[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Reason, d.Actor, d.RecordedAt
+	}
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, reasons, actors, commands, recorded)
+	if err == nil && tag.RowsAffected() != int64(n) {
+		err = postgres.ErrLostRace
+	}
+	if err != nil {
+		return fmt.Errorf("record %d decisions: %w", n, err)
+	}
+	return nil
+}
+
+type subject struct {
+	tenant string
+	id     uuid.UUID
+}
+
+func counts(ctx context.Context, q Querier, tenants []string, subjects []uuid.UUID) (map[subject]int, error) {
+	rows, err := q.Query(ctx, countSQL, tenants, subjects)
+	if err != nil {
+		return nil, err
+	}
+	count := map[subject]int{}
+	var (
+		s subject
+		n int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&s.tenant, &s.id, &n}, func() error { count[s] = n; return nil })
+	return count, err
+}
+
+// List returns the decisions on subjects of the transaction's tenant, by subject and number.
+func List(ctx context.Context, q Querier, subjects []uuid.UUID) ([]Decision, error) {
+	rows, err := q.Query(ctx, listSQL, subjects)
+	if err != nil {
+		return nil, fmt.Errorf("list the decisions on %d subjects: %w", len(subjects), err)
+	}
+	list, err := pgx.CollectRows(rows, Scan)
+	if err != nil {
+		return nil, fmt.Errorf("list the decisions on %d subjects: %w", len(subjects), err)
+	}
+	return list, nil
+}
+
+// Scan reads a row with the columns that list.sql has.
+func Scan(row pgx.CollectableRow) (d Decision, err error) {
+	var offerID, command uuid.NullUUID
+	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Reason,
+		&d.Actor, &command, &d.RecordedAt); err != nil {
+		return d, err
+	}
+	d.Offer = offer.OfferID(offerID.UUID)
+	if command.Valid {
+		d.Command = new(offer.DeliveryID(command.UUID))
+	}
+	return d, nil
+}
+
+// InForce is the decision that counts of each subject. It shares nothing with the SQL of package view, which a test and the
+// audit hold against it.
+type InForce map[subject]Decision
+
+// Latest picks those that count of decisions in any order: covers says which ones a vector of numbers has; nil: all.
+func Latest(decisions iter.Seq[Decision], covers func(lane int, seq int64) bool) InForce {
+	in := InForce{}
+	for d := range decisions {
+		at := subject{d.Tenant, d.ID}
+		if have, ok := in[at]; (covers == nil || covers(d.Lane, d.Seq)) && (!ok || d.N > have.N) {
+			in[at] = d
+		}
+	}
+	return in
+}
+
+// Claim is how a claim of a run counts.
+func (in InForce) Claim(tenant string, run uuid.UUID, held bool) Standing {
+	switch d, ok := in[subject{tenant, run}]; {
+	case run == uuid.Nil:
+		return Counting
+	case ok:
+		return d.Standing
+	case held:
+		return NotCounting
+	}
+	return Partial
+}
+
+// Superseded reports whether a decision has taken an observation out of the count.
+func (in InForce) Superseded(tenant string, id offer.ObservationID) bool {
+	d, ok := in[subject{tenant, uuid.UUID(id)}]
+	return ok && d.Standing == NotCounting
+}
+
+// Snapshots is the newest snapshot that is complete and counts, of each account.
+type Snapshots map[Account]Decision
+
+// Snapshots returns those of the decisions in force.
+func (in InForce) Snapshots() Snapshots {
+	newest := Snapshots{}
+	for _, d := range in {
+		if d.AsOf == nil {
+			continue
+		}
+		if at := (Account{d.Tenant, d.Account}); !newest.Replaced(at, d.ID, *d.AsOf) {
+			newest[at] = d
+		}
+	}
+	return newest
+}
+
+// Replaced reports whether a newer snapshot of the account counts than the run that was taken at that time.
+func (s Snapshots) Replaced(at Account, run uuid.UUID, asOf int64) bool {
+	d, ok := s[at]
+	return ok && cmp.Or(cmp.Compare(*d.AsOf, asOf), bytes.Compare(d.ID[:], run[:])) > 0
+}
+
+// An Account is a supplier's of a tenant.
+type Account struct{ Tenant, Name string }
+
+// Sort orders subjects so that transactions lock common ones in one order.
+func Sort(subjects []Subject) []Subject {
+	slices.SortFunc(subjects, func(a, b Subject) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return slices.Compact(subjects)
+}

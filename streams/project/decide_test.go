@@ -1,0 +1,199 @@
+package project_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/offerlog/offerlog/pkg/decision"
+	"github.com/offerlog/offerlog/pkg/history"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/view"
+)
+
+// A word is what a lane says under one of its numbers: a claim, or a decision.
+type word struct {
+	event   *history.Event
+	decided *decision.Decision
+}
+
+// speaker stores words of lanes: claims as the feeder does, and decisions between them.
+type speaker struct {
+	*feeder
+	words map[int][]word // by lane, in the order of their numbers
+}
+
+func (s *speaker) claim(ctx context.Context, tx pgx.Tx, lane int, o history.Observation) error {
+	if err := s.store(ctx, tx, lane, o); err != nil {
+		return err
+	}
+	e := s.events[lane][len(s.events[lane])-1]
+	s.words[lane] = append(s.words[lane], word{event: &e})
+	return nil
+}
+
+func (s *speaker) decide(ctx context.Context, tx pgx.Tx, lane int, d decision.Decision) error {
+	if _, err := tx.Exec(ctx, "SET LOCAL ROLE offerlog_ingest"); err != nil {
+		return err
+	}
+	s.seq[lane]++
+	d.Lane, d.Seq = lane, s.seq[lane]
+	if err := decision.Record(ctx, tx, []*decision.Decision{&d}); err != nil {
+		return err
+	}
+	s.words[lane] = append(s.words[lane], word{decided: &d})
+	return nil
+}
+
+// hear projects words of a lane as one batch of a partition that has every offer, as the stage does.
+func hear(ctx context.Context, tx pgx.Tx, c *view.Checkpoint, words []word) error {
+	var (
+		touched []offer.Key
+		decided []decision.Subject
+	)
+	for _, w := range words {
+		switch {
+		case w.event != nil && c.Take(number(*w.event)):
+			touched = append(touched, w.event.Key)
+		case w.decided != nil && c.Take(w.decided.Lane, w.decided.Seq):
+			decided = append(decided, w.decided.Subject)
+		}
+	}
+	if _, err := tx.Exec(ctx, "SET LOCAL ROLE offerlog_project"); err != nil {
+		return err
+	}
+	if _, err := view.Apply(ctx, tx, *c, touched, false); err != nil {
+		return err
+	}
+	for _, subject := range decision.Sort(decided) {
+		for after := (*offer.OfferID)(nil); ; {
+			offers, err := view.Concerned(ctx, tx, *c, subject, after, 2)
+			if err != nil {
+				return err
+			}
+			if _, err := view.Apply(ctx, tx, *c, offers, true); err != nil {
+				return err
+			}
+			if len(offers) < 2 {
+				break
+			}
+			after = new(offers[len(offers)-1].ID())
+		}
+	}
+	return nil
+}
+
+// Whatever was claimed and decided, in whatever order the lanes are heard, the rows are the fold of what was heard: after
+// every batch, not only at the end.
+func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
+	pool := database(t)
+	ctx := t.Context()
+	runs := []uuid.UUID{uuid.Nil, offer.Derive("run", "1"), offer.Derive("run", "2")}
+	rapid.Check(t, func(rt *rapid.T) {
+		err := scratch(ctx, pool, func(tx pgx.Tx) error {
+			s := &speaker{feeder: newFeeder(), words: map[int][]word{}}
+			var claimed []history.Observation
+			for i := range rapid.IntRange(1, 20).Draw(rt, "words") {
+				lane := rapid.IntRange(1, 3).Draw(rt, "lane")
+				record := rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record")
+				run := rapid.SampledFrom(runs).Draw(rt, "run")
+				switch what := rapid.IntRange(0, 6).Draw(rt, "what"); {
+				case what == 0 && run != uuid.Nil:
+					d := decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Run, ID: run}, Verdict: decision.Released,
+						Standing: decision.Standing(rapid.IntRange(0, 2).Draw(rt, "standing"))}
+					if d.Standing == decision.Counting && rapid.Bool().Draw(rt, "snapshot") {
+						d.Account, d.AsOf = "ACC-1", new(int64(rapid.IntRange(1, 3).Draw(rt, "as of")))
+					}
+					if err := s.decide(ctx, tx, lane, d); err != nil {
+						return err
+					}
+				case what == 1 && len(claimed) > 0:
+					o := rapid.SampledFrom(claimed).Draw(rt, "observation")
+					err := s.decide(ctx, tx, lane, decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Observation, ID: uuid.UUID(o.ID())},
+						Offer: o.Offer, Verdict: decision.Superseded, Standing: rapid.SampledFrom([]decision.Standing{0, 2}).Draw(rt, "standing")})
+					if err != nil {
+						return err
+					}
+				default:
+					o := claim{record: record, at: fmt.Sprintf("1970-01-01T00:00:00.00000000%dZ", rapid.IntRange(1, 3).Draw(rt, "at")),
+						version: int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(rt, "version")), price: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "price"),
+						deleted: rapid.Bool().Draw(rt, "deleted")}.observation(t, numberedDelivery(rapid.IntRange(0, i).Draw(rt, "delivery")))
+					if what == 2 && run != uuid.Nil && !o.Rank.Strong {
+						o = history.Imply(o.Key, o.Feed, run, o.ObservedAt, o.Delivery)
+						o.RetrievedAt, o.RecordedAt = o.ObservedAt.Time(), o.ObservedAt.Time()
+					} else {
+						o.Run, o.Held = run, run != uuid.Nil && rapid.Bool().Draw(rt, "held")
+					}
+					if known := s.known[o.ID()]; known != nil {
+						o.Content, o.Rank = known.Content, known.Rank
+					}
+					if err := s.claim(ctx, tx, lane, o); err != nil {
+						return err
+					}
+					claimed = append(claimed, o)
+				}
+			}
+			c := start()
+			heard := map[int]int{}
+			for {
+				var open []int
+				for _, lane := range slices.Sorted(maps.Keys(s.words)) {
+					if heard[lane] < len(s.words[lane]) {
+						open = append(open, lane)
+					}
+				}
+				if len(open) == 0 {
+					return nil
+				}
+				lane := rapid.SampledFrom(open).Draw(rt, "heard")
+				upTo := rapid.IntRange(heard[lane]+1, len(s.words[lane])).Draw(rt, "up to")
+				// What was heard comes again at times: it changes nothing.
+				from := rapid.IntRange(0, heard[lane]).Draw(rt, "from")
+				if err := hear(ctx, tx, &c, s.words[lane][from:upTo]); err != nil {
+					return err
+				}
+				heard[lane] = upTo
+				got, err := view.Digest(ctx, tx, 1)
+				if err != nil {
+					return err
+				}
+				if want := view.Sum(maps.Values(view.Fold(s.claimsUpTo(heard), s.decisionsUpTo(heard)))); got != want {
+					return fmt.Errorf("heard %v: got %s, want %s", heard, got, want)
+				}
+			}
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func (s *speaker) claimsUpTo(heard map[int]int) func(yield func(history.Event) bool) {
+	return func(yield func(history.Event) bool) {
+		for lane, words := range s.words {
+			for _, w := range words[:heard[lane]] {
+				if w.event != nil && !yield(*w.event) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *speaker) decisionsUpTo(heard map[int]int) decision.InForce {
+	return decision.Latest(func(yield func(decision.Decision) bool) {
+		for lane, words := range s.words {
+			for _, w := range words[:heard[lane]] {
+				if w.decided != nil && !yield(*w.decided) {
+					return
+				}
+			}
+		}
+	}, nil)
+}
