@@ -56,6 +56,8 @@ func decode(root any) (Spec, problemList) {
 	if err := json.Unmarshal(b, &spec); err != nil && len(problems) == 0 {
 		problems = problemList{{Message: err.Error()}}
 	}
+	reading := spec.Reading().WithDefaults() // those that depend on the format
+	spec.Format, spec.Fingerprint = reading.Format, reading.Fingerprint
 	var found problemList
 	for _, s := range []struct {
 		setting, text string

@@ -162,7 +162,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"no fields":                             {head + "identity: {fields: []}\n" + tail, []string{"6:20: identity.fields: does not fit; want a list of 1 to 8"}},
 		"fields that name nothing":              {head + "identity: {fields: [Export-ID, recordedtime]}\n" + tail, []string{`6:21: identity.fields.0: "Export-ID" does not fit; want the name of an attribute`, `6:32: identity.fields.1: "recordedtime" does not fit`}},
 		"a fallback that is none":               {head + "identity: {fallback: [payload, subject]}\n" + tail, []string{`6:32: identity.fallback.1: "subject" does not fit; want account, endpoint, cursor, time or payload`}},
-		"a format of another version":           {head + "format: {kind: csv}\n" + tail, []string{`6:16: format.kind: "csv" does not fit; want json`}},
+		"a format of another version":           {head + "format: {kind: edi}\n" + tail, []string{`6:16: format.kind: "edi" does not fit; want json, ndjson, csv or xml`}},
 		"a policy that is not known":            {head + "policy: {invalid_row: reject}\n" + tail, []string{`6:23: policy.invalid_row: "reject" does not fit; want row or delivery`}},
 		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row"}},
 		"limits that limit nothing":             {head + "limits: {max_bytes: 0, max_rows: -1, max_depth: 10000}\n" + tail, []string{"6:21: limits.max_bytes: 0", "6:34: limits.max_rows: -1", "6:49: limits.max_depth: 10000"}},

@@ -162,8 +162,11 @@ func (c *Child) part(ctx context.Context, p *process, specs map[offer.Digest]Spe
 		case errors.As(err, &refused):
 			return nil, err
 		case suspect == done:
-			r := &reqs[done]
-			results[done] = Result{Fingerprint: BytesFingerprint(r), Fault: deliveryFault(offer.ReasonMappingLimit, "",
+			fingerprint, unread := bytesFingerprint(&reqs[done])
+			if unread != nil {
+				return nil, unread
+			}
+			results[done] = Result{Fingerprint: fingerprint, Fault: deliveryFault(offer.ReasonMappingLimit, "",
 				"%v; a delivery has %v and a process %d MiB of address space: send it in smaller parts, or look at the mapping", err, c.cfg.Timeout, c.cfg.AddressSpace>>20)}
 			done++
 		default:

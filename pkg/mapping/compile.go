@@ -49,7 +49,7 @@ var (
 // by the length and the nesting of the expressions.
 func Compile(s Spec) (*Program, error) {
 	digest := s.Digest()
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	c := compiler{p: &Program{spec: s, digest: digest}, problems: s.settings(), reads: map[string]bool{}}
 	p := c.p
 	if n := s.sourceBytes(); n > maxSourceBytes {

@@ -201,7 +201,7 @@ func TestExactFunctionsReadTheFeedsMarksOnce(t *testing.T) {
 
 func TestCompileNamesAllProblemsAndTheirPlace(t *testing.T) {
 	_, err := Compile(Spec{
-		Format: Format{Kind: "csv", Charset: "ebcdic-nowhere"}, Fingerprint: "md5", Order: "arrival", NoData: "skip",
+		Format: Format{Kind: "edi", Charset: "ebcdic-nowhere"}, Fingerprint: "md5", Order: "arrival", NoData: "skip",
 		Numbers: Numbers{Decimal: ";", Group: ";", Amounts: "cents"}, Time: TimeFormat{Layout: "DD/MM/YYYY"}, Limits: Limits{MaxRows: -1, MaxDepth: 100_000},
 		Fields: map[string]any{"prize": ".price", "price": ".price |\n  now", "currency": "EUR", "deleted": true, "moq": map[string]any{"a": ".b"}, "item": map[string]any{"colour": ".c"}, "quantity": ".a["},
 	})

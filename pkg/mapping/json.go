@@ -48,13 +48,24 @@ func newJSONReader(text io.Reader, maxDepth int) *jsonReader {
 // readJSON reads one JSON document. Duplicate member names, unpaired surrogates, bytes after the document and nesting
 // beyond maxDepth are faults, with line and column.
 func readJSON(text []byte, maxDepth int) (any, *offer.Fault) {
-	r := newJSONReader(bytes.NewBuffer(text), maxDepth)
+	value, err := newJSONReader(bytes.NewBuffer(text), maxDepth).document()
+	return value, faultOf(err)
+}
+
+// reset begins with another text.
+func (r *jsonReader) reset(text []byte) {
+	r.text = places{window: text}
+	r.dec.Reset(bytes.NewBuffer(text))
+}
+
+// document reads the text as one document. Its error is a *offer.Fault, or that of the text.
+func (r *jsonReader) document() (any, error) {
 	value, err := r.value(0)
 	if err == nil {
 		err = r.end()
 	}
 	if err != nil {
-		return nil, faultOf(r.fault(err))
+		return nil, r.fault(err)
 	}
 	return value, nil
 }
@@ -109,11 +120,8 @@ func (r *jsonRows) next() (row, error) {
 	r.ended = true
 	out := row{line: 1, column: 1}
 	var err error
-	if out.value, err = r.value(0); err == nil {
-		err = r.end()
-	}
-	if err != nil {
-		return row{}, r.fault(err)
+	if out.value, err = r.document(); err != nil {
+		return row{}, err
 	}
 	r.canonicalise(out.value)
 	if r.rows == nil {
@@ -385,13 +393,25 @@ func compareUTF16(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
+// A place is a line and a column in characters, both from 0.
+type place struct{ line, column int }
+
+// pass moves the place behind a text.
+func (p *place) pass(text []byte) {
+	if lines := bytes.Count(text, []byte{'\n'}); lines > 0 {
+		p.line, p.column = p.line+lines, 0
+		text = text[bytes.LastIndexByte(text, '\n')+1:]
+	}
+	p.column += utf8.RuneCount(text)
+}
+
 // places tells line and column of rising offsets in a text that is read once. It keeps what has been read and not passed.
 type places struct {
-	text         io.Reader
-	failed       error  // of the text
-	window       []byte // from base on
-	base         int64
-	line, column int // of base, from 0
+	text   io.Reader
+	failed error  // of the text
+	window []byte // from base on
+	base   int64
+	place  place // of base
 }
 
 // Read implements io.Reader.
@@ -407,19 +427,14 @@ func (p *places) Read(b []byte) (int, error) {
 // pass forgets what lies before the offset.
 func (p *places) pass(offset int64) {
 	n := min(max(int(offset-p.base), 0), len(p.window))
-	passed := p.window[:n]
+	p.place.pass(p.window[:n])
 	p.window, p.base = p.window[n:], p.base+int64(n)
-	if lines := bytes.Count(passed, []byte{'\n'}); lines > 0 {
-		p.line, p.column = p.line+lines, 0
-		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
-	}
-	p.column += utf8.RuneCount(passed)
 }
 
 // at passes to the offset.
 func (p *places) at(offset int64) (line, column int) {
 	p.pass(offset)
-	return p.line + 1, p.column + 1
+	return p.place.line + 1, p.place.column + 1
 }
 
 // value is at for the value that comes after the offset, behind white space and a comma.

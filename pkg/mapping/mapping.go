@@ -55,8 +55,10 @@ import (
 type Request struct {
 	Spec             offer.Digest // of the Spec to read it under
 	Payload          []byte
+	Path             string // of the file that the payload is, in place of Payload
+	Length           int64  // of that file, in bytes
 	HasData          bool   // an event without data differs from one with zero bytes of it
-	ContentType      string // of the payload; only its charset counts
+	ContentType      string // of the payload; its charset counts, and that it is a gzip or zstd
 	Attributes       map[string]string
 	EventTime        offer.Time // observed_at, unless the mapping gives one
 	Canonicalization string     // for the fingerprint, as an earlier receipt has it; "": the spec's own
@@ -97,59 +99,80 @@ func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
 
 // read reads one delivery row by row: each, with its number, is emitted in normal form, or as the fault that rejects it. The
 // Result has neither. With a Fault what has been emitted does not count. Its error is emit's, ctx's or that of a file.
-func (p *Program) read(ctx context.Context, r *Request, emit func(*offer.Row, *offer.Fault) error) (Result, error) {
+func (p *Program) read(ctx context.Context, r *Request, emit func(*offer.Row, *offer.Fault) error) (res Result, err error) {
 	form := p.fingerprinter(r)
-	rows, fault := p.open(ctx, r, form)
-	count, ce := 0, p.visible(r.Attributes)
-	for fault == nil {
-		in, err := rows.next()
-		if errors.Is(err, io.EOF) {
-			break
+	err = p.eachRow(ctx, r, form.document, func(number int, in *row, ce map[string]any) error {
+		res.RowCount = number
+		form.row(in)
+		out, fault := p.mapRow(ctx, in, ce, r.EventTime)
+		if fault != nil {
+			fault.Row, fault.Line, fault.Column = number, cmp.Or(fault.Line, in.line), cmp.Or(fault.Column, in.column)
 		}
-		if count == p.spec.Limits.MaxRows && err == nil {
-			err = deliveryFault(offer.ReasonMappingLimit, "", "more than %d rows; send them in several deliveries, or raise limits.max_rows", count)
-		}
-		if err == nil {
-			count++
-			form.row(in.value)
-			out, rejected := p.mapRow(ctx, in, ce, r.EventTime)
-			if rejected != nil {
-				rejected.Row, rejected.Line, rejected.Column = count, cmp.Or(rejected.Line, in.line), cmp.Or(rejected.Column, in.column)
-			}
-			out.Number = count
-			err = emit(&out, rejected)
-		}
-		if ctx.Err() != nil {
-			return Result{}, ctx.Err()
-		}
-		if fault = faultOf(err); fault == nil && err != nil {
-			return Result{}, err
-		}
+		out.Number = number
+		return emit(&out, fault)
+	})
+	if res.Fault = faultOf(err); res.Fault != nil {
+		res.RowCount, err = 0, nil
 	}
-	if fault != nil {
-		return Result{Fault: fault, Fingerprint: BytesFingerprint(r)}, nil //nolint:nilerr // a fault is the delivery's
+	if err == nil {
+		err = ctx.Err()
 	}
-	return Result{RowCount: count, Fingerprint: form.sum(r)}, nil
+	if err == nil {
+		res.Fingerprint, err = form.sum(r, res.Fault)
+	}
+	return res, err
 }
 
-// open begins to read the payload as the feed's format says.
-func (p *Program) open(ctx context.Context, r *Request, form *fingerprinter) (reader, *offer.Fault) {
+// eachRow hands the rows of a delivery to f, until the first error.
+func (p *Program) eachRow(ctx context.Context, r *Request, canonical io.Writer, f func(number int, in *row, ce map[string]any) error) error {
 	switch {
 	case r.HasData:
 	case p.spec.NoData == NoDataRefuse:
-		return nil, deliveryFault(offer.ReasonSchemaInvalid, "data_missing", "the event has no data; a feed whose events may lack it sets no_data: map")
+		return deliveryFault(offer.ReasonSchemaInvalid, "data_missing", "the event has no data; a feed whose events may lack it sets no_data: map")
 	default:
-		return &noData{}, nil
+		return f(1, &row{}, p.visible(r.Attributes))
 	}
-	text, fault := p.text(r)
-	if fault != nil {
-		return nil, fault
+	payload, err := r.open()
+	if err != nil {
+		return err
 	}
-	return p.newReader(ctx, text, form.document), nil
+	defer func() { _ = payload.Close() }()
+	text, err := p.text(r, payload)
+	if err != nil {
+		return err
+	}
+	err = p.eachOf(ctx, p.newReader(ctx, text, canonical), p.visible(r.Attributes), f)
+	if faultOf(err) != nil {
+		// What is wrong with the bytes counts before what they say, however far that was read.
+		if _, worse := io.Copy(io.Discard, text); worse != nil {
+			err = worse
+		}
+	}
+	return err
+}
+
+func (p *Program) eachOf(ctx context.Context, rows reader, ce map[string]any, f func(int, *row, map[string]any) error) error {
+	for number := 1; ; number++ {
+		in, err := rows.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case number > p.spec.Limits.MaxRows:
+			return deliveryFault(offer.ReasonMappingLimit, "", "more than %d rows; send them in several deliveries, or raise limits.max_rows", p.spec.Limits.MaxRows)
+		}
+		if err := f(number, &in, ce); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }
 
 // mapRow maps one row.
-func (p *Program) mapRow(ctx context.Context, in row, ce map[string]any, eventTime offer.Time) (offer.Row, *offer.Fault) {
+func (p *Program) mapRow(ctx context.Context, in *row, ce map[string]any, eventTime offer.Time) (offer.Row, *offer.Fault) {
 	if in.fault != nil {
 		return offer.Row{}, in.fault
 	}

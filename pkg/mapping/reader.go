@@ -28,21 +28,14 @@ type reader interface {
 // XML declaration that names another encoding has been followed by then. Canonical, where it is not nil, gets the json/1 of
 // the whole document.
 func (p *Program) newReader(ctx context.Context, text io.Reader, canonical io.Writer) reader {
-	switch p.spec.Format.Kind { // all that settings lets through
+	switch p.spec.Format.Kind {
+	case KindNDJSON:
+		return newNDJSONRows(text, p.spec.Limits.MaxDepth)
+	case KindCSV:
+		return newCSVRows(text, &p.spec.Format)
 	default:
 		return newJSONRows(ctx, p, text, canonical)
 	}
-}
-
-// noData is the document of an event without data: one row, null.
-type noData struct{ read bool }
-
-func (d *noData) next() (row, error) {
-	if d.read {
-		return row{}, io.EOF
-	}
-	d.read = true
-	return row{}, nil
 }
 
 // faultOf is the fault that an error is, nil where it is none.

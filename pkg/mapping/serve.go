@@ -105,18 +105,21 @@ func respond(buf, frame []byte, programs map[offer.Digest]*Program) []byte {
 	if p == nil {
 		return refuse(fmt.Errorf("no spec has the digest %v", r.Spec))
 	}
-	res := mapSafely(p, &r)
+	res, err := mapSafely(p, &r)
+	if err != nil {
+		return refuse(err)
+	}
 	return packResult(buf, &res)
 }
 
 // mapSafely keeps a defect of the mapping engine to the delivery that shows it. What the panic says may quote the payload,
 // so it stays here.
-func mapSafely(p *Program, r *Request) (res Result) {
+func mapSafely(p *Program, r *Request) (res Result, err error) {
 	defer func() {
 		if recover() != nil {
-			res = Result{Fingerprint: BytesFingerprint(r), Fault: deliveryFault(offer.ReasonMappingLimit, "", "the mapping engine failed on this delivery")}
+			res = Result{Fault: deliveryFault(offer.ReasonMappingLimit, "", "the mapping engine failed on this delivery")}
+			res.Fingerprint, err = bytesFingerprint(r)
 		}
 	}()
-	res, _ = p.Map(context.Background(), r) // its only error is the context's
-	return res
+	return p.Map(context.Background(), r)
 }

@@ -22,7 +22,7 @@ const Normaliser = "normal/1"
 // their defaults; Order and one of Fields and Program have none.
 type Spec struct {
 	Format      Format     `json:"format,omitzero"`
-	Fingerprint string     `json:"fingerprint,omitempty"` // bytes | json | rows; default json
+	Fingerprint string     `json:"fingerprint,omitempty"` // bytes | json | rows; default json where the format is, else bytes
 	Order       string     `json:"order"`                 // version | observed_at
 	Numbers     Numbers    `json:"numbers,omitzero"`
 	NullTokens  []string   `json:"null_tokens,omitzero"` // texts that mean absent; nil: the empty text
@@ -39,12 +39,39 @@ type Spec struct {
 
 // A Format says what the payload's bytes are.
 type Format struct {
-	Kind string `json:"kind,omitempty"` // json (default)
+	Kind string `json:"kind,omitempty"` // json (default) | ndjson | csv | xml
 	// Rows finds them. json: jq over the document, each output is a row; default: the object, or each element of a top-level
 	// list. xml: the path of their elements.
-	Rows    string `json:"rows,omitempty"`
-	Charset string `json:"charset,omitempty"` // where the content type names none; default: UTF-16 by its mark, else UTF-8
-	Doctype string `json:"doctype,omitempty"` // xml: refuse (default) | name: one may name a DTD, which is never read
+	Rows        string   `json:"rows,omitempty"`
+	Charset     string   `json:"charset,omitempty"`     // where the content type names none; default: UTF-16 by its mark, else UTF-8
+	Compression string   `json:"compression,omitempty"` // gzip | zstd; default: what the content type says
+	Delimiter   string   `json:"delimiter,omitempty"`   // csv: one character; auto: the one of , ; tab | under which the header has all Required; default ,
+	Quote       Quote    `json:"quote,omitempty"`       // csv: default "
+	Required    []string `json:"required,omitempty"`    // csv: columns that the header must have
+	Doctype     string   `json:"doctype,omitempty"`     // xml: refuse (default) | name: one may name a DTD, which is never read
+}
+
+// A Quote is the character around fields that hold delimiters, line ends or quotes.
+type Quote string
+
+// NoQuote is null in JSON: quotes are ordinary characters.
+const NoQuote Quote = "none"
+
+// MarshalJSON writes NoQuote as null.
+func (q Quote) MarshalJSON() ([]byte, error) {
+	if q == NoQuote {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(q))
+}
+
+// UnmarshalJSON reads null as NoQuote.
+func (q *Quote) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*q = NoQuote
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(q))
 }
 
 // Numbers says how number texts are written. JSON numbers have one spelling, so only Amounts concerns them.
@@ -70,7 +97,12 @@ type Limits struct {
 // Values of Spec fields.
 const (
 	KindJSON         = "json"
+	KindNDJSON       = "ndjson"
+	KindCSV          = "csv"
 	KindXML          = "xml"
+	CompressionGzip  = "gzip"
+	CompressionZstd  = "zstd"
+	DelimiterAuto    = "auto"
 	OrderVersion     = "version"
 	OrderObservedAt  = "observed_at"
 	FingerprintBytes = "bytes"
@@ -96,8 +128,8 @@ const (
 	maxSourceBytes  = 64 << 10 // of all expressions of a Spec together
 )
 
-// withDefaults fills in what the zero value stands for.
-func (s Spec) withDefaults() Spec {
+// WithDefaults fills in what the zero value stands for.
+func (s Spec) WithDefaults() Spec {
 	text := func(p *string, v string) {
 		if *p == "" {
 			*p = v
@@ -109,7 +141,16 @@ func (s Spec) withDefaults() Spec {
 		}
 	}
 	text(&s.Format.Kind, KindJSON)
-	text(&s.Fingerprint, FingerprintJSON)
+	switch s.Format.Kind {
+	case KindJSON:
+		text(&s.Fingerprint, FingerprintJSON)
+	case KindCSV:
+		text(&s.Format.Delimiter, ",")
+		text((*string)(&s.Format.Quote), `"`)
+	case KindXML:
+		text(&s.Format.Doctype, DoctypeRefuse)
+	}
+	text(&s.Fingerprint, FingerprintBytes)
 	text(&s.Numbers.Decimal, ".")
 	text(&s.Numbers.Amounts, AmountsMajor)
 	text(&s.NoData, NoDataRefuse)
@@ -124,7 +165,7 @@ func (s Spec) withDefaults() Spec {
 
 // Digest names the reading: equal digests read every payload alike. A default written out is the default.
 func (s Spec) Digest() offer.Digest {
-	b, err := json.Marshal(s.withDefaults())
+	b, err := json.Marshal(s.WithDefaults())
 	if err != nil {
 		panic("mapping: a spec that is no JSON: " + err.Error()) // texts, numbers and maps of texts always are
 	}
@@ -175,15 +216,11 @@ func (s *Spec) settings() (problems []Problem) {
 			bad(field, "%q is not known; want %s", value, strings.Join(allowed, " or "))
 		}
 	}
-	if s.Format.Kind != KindJSON {
-		bad("format.kind", "%q is not read by this version; it reads: %s", s.Format.Kind, KindJSON)
-	}
-	if s.Format.Charset != "" {
-		if _, err := htmlindex.Get(s.Format.Charset); err != nil {
-			bad("format.charset", "%q is not known; want a name such as utf-8 or windows-1252", s.Format.Charset)
-		}
-	}
+	s.format(bad)
 	oneOf("fingerprint", s.Fingerprint, FingerprintBytes, FingerprintJSON, FingerprintRows)
+	if s.Fingerprint == FingerprintJSON && s.Format.Kind != KindJSON {
+		bad("fingerprint", "json is the canonical form of one JSON document, and format.kind is %s; want bytes, or rows where neither the order of rows nor their spelling counts", s.Format.Kind)
+	}
 	if s.Order != OrderVersion && s.Order != OrderObservedAt {
 		bad("order", "%q is not known; want version (the source numbers its versions) or observed_at (it does not); arrival says nothing about which claim is newer", s.Order)
 	}
@@ -215,6 +252,64 @@ func (s *Spec) settings() (problems []Problem) {
 		bad("fields", "no field and no program is given; give each field a jq expression, such as source_record: .sku")
 	}
 	return problems
+}
+
+// format checks the settings of the payload's format, and that each is one of its kind.
+func (s *Spec) format(bad func(field, format string, args ...any)) {
+	f := &s.Format
+	if kinds := []string{KindJSON, KindNDJSON, KindCSV}; !slices.Contains(kinds, f.Kind) {
+		bad("format.kind", "%q is not read by this version; it reads: %s", f.Kind, strings.Join(kinds, ", "))
+	}
+	for _, of := range []struct {
+		setting string
+		given   bool
+		kinds   []string
+	}{
+		{"rows", f.Rows != "", []string{KindJSON, KindXML}},
+		{"delimiter", f.Delimiter != "", []string{KindCSV}},
+		{"quote", f.Quote != "", []string{KindCSV}},
+		{"required", len(f.Required) > 0, []string{KindCSV}},
+		{"doctype", f.Doctype != "", []string{KindXML}},
+	} {
+		if of.given && !slices.Contains(of.kinds, f.Kind) {
+			bad("format."+of.setting, "is a setting of %s, and format.kind is %s; leave it out", strings.Join(of.kinds, " and "), f.Kind)
+		}
+	}
+	if f.Charset != "" {
+		if _, err := htmlindex.Get(f.Charset); err != nil {
+			bad("format.charset", "%q is not known; want a name such as utf-8 or windows-1252", f.Charset)
+		}
+	}
+	if f.Compression != "" && f.Compression != CompressionGzip && f.Compression != CompressionZstd {
+		bad("format.compression", "%q is not known; want gzip or zstd", f.Compression)
+	}
+	if f.Kind != KindCSV {
+		return
+	}
+	// A mark that stands in names and numbers too would cut them.
+	isMark := func(c string) bool {
+		return len(c) == 1 && c[0] < utf8.RuneSelf && !strings.ContainsAny(c, "\r\n\x00 .+-") && !alphanumeric(c[0])
+	}
+	if f.Delimiter != DelimiterAuto && (!isMark(f.Delimiter) || f.Delimiter == `"`) {
+		bad("format.delimiter", "%q cannot part fields; want one ASCII mark, such as a comma, a semicolon, a tab or |, or auto", f.Delimiter)
+	}
+	if f.Quote != NoQuote && (!isMark(string(f.Quote)) || string(f.Quote) == f.Delimiter || f.Delimiter == DelimiterAuto && strings.Contains(autoDelimiters, string(f.Quote))) {
+		bad("format.quote", "%q cannot stand around fields; want one ASCII mark other than the delimiter, such as \", or null where quotes are ordinary characters", string(f.Quote))
+	}
+	if f.Delimiter == DelimiterAuto && len(f.Required) == 0 {
+		bad("format.required", "is missing; auto takes the delimiter under which the header line has all required columns")
+	}
+	seen := map[string]bool{}
+	for _, name := range f.Required {
+		if name == "" || name != trim(name) || seen[name] {
+			bad("format.required", "%q is no column of its own; want each name once, without outer blanks", shorten(name))
+		}
+		seen[name] = true
+	}
+}
+
+func alphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // sourceBytes is the length of all expressions together.
