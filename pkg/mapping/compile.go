@@ -19,6 +19,7 @@ type Program struct {
 	units      map[string]bool
 	nullTokens map[string]bool
 	rows       *gojq.Code // nil: the object, or each element of the top-level list
+	path       []string   // of the elements that are rows, where the format is XML
 	row        *gojq.Code // one row to one observation
 	fields     []field    // where the spec has fields: row gives each of them as the list of its expression's outputs
 	attributes []string   // that the mapping reads, sorted
@@ -59,6 +60,9 @@ func Compile(s Spec) (*Program, error) {
 		}
 		c.bad(field, "the jq expressions have %d bytes together; want at most %d", n, maxSourceBytes)
 		return nil, &SpecError{c.problems}
+	}
+	if s.Format.Kind == KindXML {
+		p.path, _ = xmlPath(s.Format.Rows) // checked with the settings
 	}
 	if s.Format.Rows != "" && s.Format.Kind == KindJSON {
 		if q := c.parse("format.rows", s.Format.Rows); q != nil {

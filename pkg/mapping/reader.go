@@ -33,6 +33,8 @@ func (p *Program) newReader(ctx context.Context, text io.Reader, canonical io.Wr
 		return newNDJSONRows(text, p.spec.Limits.MaxDepth)
 	case KindCSV:
 		return newCSVRows(text, &p.spec.Format)
+	case KindXML:
+		return newXMLReader(text, p.path, p.spec.Limits.MaxDepth, p.spec.Format.Doctype == DoctypeName)
 	default:
 		return newJSONRows(ctx, p, text, canonical)
 	}

@@ -41,9 +41,11 @@ type Spec struct {
 type Format struct {
 	Kind string `json:"kind,omitempty"` // json (default) | ndjson | csv | xml
 	// Rows finds them. json: jq over the document, each output is a row; default: the object, or each element of a top-level
-	// list. xml: the path of their elements.
-	Rows        string   `json:"rows,omitempty"`
-	Charset     string   `json:"charset,omitempty"`     // where the content type names none; default: UTF-16 by its mark, else UTF-8
+	// list. xml: the path of their elements, names as written with / between them, the document's own first; needed.
+	Rows string `json:"rows,omitempty"`
+	// Charset counts where the content type names none; default: UTF-16 by its mark, else UTF-8. An XML document that names
+	// its own is read in that.
+	Charset     string   `json:"charset,omitempty"`
 	Compression string   `json:"compression,omitempty"` // gzip | zstd; default: what the content type says
 	Delimiter   string   `json:"delimiter,omitempty"`   // csv: one character; auto: the one of , ; tab | under which the header has all Required; default ,
 	Quote       Quote    `json:"quote,omitempty"`       // csv: default "
@@ -257,7 +259,7 @@ func (s *Spec) settings() (problems []Problem) {
 // format checks the settings of the payload's format, and that each is one of its kind.
 func (s *Spec) format(bad func(field, format string, args ...any)) {
 	f := &s.Format
-	if kinds := []string{KindJSON, KindNDJSON, KindCSV}; !slices.Contains(kinds, f.Kind) {
+	if kinds := []string{KindJSON, KindNDJSON, KindCSV, KindXML}; !slices.Contains(kinds, f.Kind) {
 		bad("format.kind", "%q is not read by this version; it reads: %s", f.Kind, strings.Join(kinds, ", "))
 	}
 	for _, of := range []struct {
@@ -283,9 +285,22 @@ func (s *Spec) format(bad func(field, format string, args ...any)) {
 	if f.Compression != "" && f.Compression != CompressionGzip && f.Compression != CompressionZstd {
 		bad("format.compression", "%q is not known; want gzip or zstd", f.Compression)
 	}
-	if f.Kind != KindCSV {
-		return
+	switch f.Kind {
+	case KindCSV:
+		s.csv(bad)
+	case KindXML:
+		if _, err := xmlPath(f.Rows); err != nil {
+			bad("format.rows", "%v", err)
+		}
+		if f.Doctype != DoctypeRefuse && f.Doctype != DoctypeName {
+			bad("format.doctype", "%q is not known; want refuse or name", f.Doctype)
+		}
 	}
+}
+
+// csv checks the settings that only CSV has.
+func (s *Spec) csv(bad func(field, format string, args ...any)) {
+	f := &s.Format
 	// A mark that stands in names and numbers too would cut them.
 	isMark := func(c string) bool {
 		return len(c) == 1 && c[0] < utf8.RuneSelf && !strings.ContainsAny(c, "\r\n\x00 .+-") && !alphanumeric(c[0])

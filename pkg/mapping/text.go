@@ -126,8 +126,8 @@ var mark = []byte("\ufeff")
 func (p *Program) charset(declared string, head []byte) (charset encoding.Encoding, name string, err error) {
 	const utf8Name = "utf-8"
 	name = cmp.Or(declared, p.spec.Format.Charset)
-	if m := xmlEncoding.FindSubmatch(head); m != nil && p.spec.Format.Kind == KindXML {
-		name = string(m[1])
+	if p.spec.Format.Kind == KindXML {
+		name = xmlCharset(head, name)
 	}
 	marked := bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff})
 	if name == "" && marked {
@@ -149,8 +149,6 @@ func (p *Program) charset(declared string, head []byte) (charset encoding.Encodi
 	}
 	return charset, name, nil
 }
-
-var xmlEncoding = regexp.MustCompile(`^(?:\x{feff})?<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']`)
 
 // plainlyOther is the fault of bytes that are of another format beyond doubt, by how they begin: read as the feed's they
 // would give a fault that helps nobody.

@@ -57,6 +57,7 @@ const (
 	ReasonNumberOutOfRange      = "number_out_of_range"
 	ReasonVersionOutOfRange     = "version_out_of_range"
 	ReasonDecompressionLimit    = "decompression_limit"
+	ReasonXMLForbidden          = "xml_forbidden"
 	ReasonMappingError          = "mapping_error"
 	ReasonMappingLimit          = "mapping_limit"
 	ReasonCrashLoop             = "crash_loop"
