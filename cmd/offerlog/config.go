@@ -27,6 +27,9 @@ type Settings struct {
 	Postgres       string     `koanf:"postgres"`
 	Archive        string     `koanf:"archive"`
 	ArchiveKeyFile string     `koanf:"archive-key-file"`
+	Endpoint       string     `koanf:"archive-endpoint"`
+	Region         string     `koanf:"archive-region"`
+	Credentials    string     `koanf:"archive-credentials-file"`
 	Partitions     int        `koanf:"partitions"`
 	Listen         string     `koanf:"listen"`
 	Tenant         string     `koanf:"tenant"`
@@ -59,8 +62,11 @@ var allSettings = []setting{
 	{"kafka", "", "Kafka brokers, host:port,..."},
 	{"kafka-prefix", "", "before the name of every topic and group, so that installations can share a cluster"},
 	{"postgres", "", "PostgreSQL, as postgres://user:password@host:port/database"},
-	{"archive", "", "folder of the archive"},
+	{"archive", "", "folder of the archive, or s3://bucket/prefix"},
 	{"archive-key-file", "", "file with the archive's master key"},
+	{"archive-endpoint", "", "of an archive in a bucket, as https://host:port (default https://s3.amazonaws.com)"},
+	{"archive-region", "", "of an archive in a bucket (default: the server is asked)"},
+	{"archive-credentials-file", "", "of an archive in a bucket, in the form of ~/.aws/credentials (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else that file)"},
 	{"partitions", "6", "of the keyed topics"},
 	{"listen", "127.0.0.1:8080", "address of health and metrics"},
 	{"tenant", "", "whose data the reading commands show"},

@@ -33,16 +33,19 @@ func (a *app) showSettings(origin bool) error {
 	a.findDev()
 	s := a.settings
 	values := map[string]string{
-		"kafka":            strings.Join(s.Kafka, ","),
-		"kafka-prefix":     s.KafkaPrefix,
-		"postgres":         redact(s.Postgres),
-		"archive":          s.Archive,
-		"archive-key-file": s.ArchiveKeyFile,
-		"partitions":       strconv.Itoa(s.Partitions),
-		"listen":           s.Listen,
-		"tenant":           s.Tenant,
-		"dir":              s.Dir,
-		"log-level":        strings.ToLower(s.LogLevel.String()),
+		"archive-endpoint":         s.Endpoint,
+		"archive-region":           s.Region,
+		"archive-credentials-file": s.Credentials,
+		"kafka":                    strings.Join(s.Kafka, ","),
+		"kafka-prefix":             s.KafkaPrefix,
+		"postgres":                 redact(s.Postgres),
+		"archive":                  s.Archive,
+		"archive-key-file":         s.ArchiveKeyFile,
+		"partitions":               strconv.Itoa(s.Partitions),
+		"listen":                   s.Listen,
+		"tenant":                   s.Tenant,
+		"dir":                      s.Dir,
+		"log-level":                strings.ToLower(s.LogLevel.String()),
 	}
 	var rows []shownSetting
 	for _, name := range settingNames()[1:] { // each but the file that they are in

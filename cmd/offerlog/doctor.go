@@ -346,13 +346,17 @@ func knownPartitions(ctx context.Context, pool *pgxpool.Pool) (map[string]int, e
 	return known, err
 }
 
-// checkArchive writes and reads in the archive's folder, and opens the tenant's newest key.
+// checkArchive writes and reads in the archive, and opens the tenant's newest key.
 func (a *app) checkArchive(ctx context.Context, d *diagnosis, pool *pgxpool.Pool) {
 	const set = "set --archive and --archive-key-file as ingest has them"
+	fix := "check that " + a.settings.Archive + " is there, writable, has room, and is on a file system with hard links"
+	if strings.HasPrefix(a.settings.Archive, archive.S3Scheme) {
+		fix = "check the bucket, --archive-endpoint and the credentials, and that the server honours If-None-Match on writes"
+	}
 	if a.settings.Archive == "" {
-		d.warn("archive", set, "no folder is named: this process could not ingest")
-	} else if err := tryArchive(ctx, a.settings.Archive); err != nil {
-		d.fail("archive", "check that "+a.settings.Archive+" is there, writable, has room, and is on a file system with hard links", err.Error())
+		d.warn("archive", set, "no folder or bucket is named: this process could not ingest")
+	} else if err := a.tryArchive(ctx); err != nil {
+		d.fail("archive", fix, err.Error())
 	} else {
 		d.pass("archive", a.settings.Archive+" takes objects, and none twice")
 	}
@@ -387,31 +391,34 @@ func (a *app) checkArchive(ctx context.Context, d *diagnosis, pool *pgxpool.Pool
 	}
 }
 
-// tryArchive uses a store of its own within the folder, and removes it. Its name is none that an object can have.
-func tryArchive(ctx context.Context, folder string) (err error) {
-	if _, err := os.Stat(folder); err != nil {
-		return err
+// tryArchive uses a store of its own within the archive, and removes it. Its name is none that an object can have.
+func (a *app) tryArchive(ctx context.Context) (err error) {
+	location := strings.TrimSuffix(a.settings.Archive, "/") + "/.doctor-" + rand.Text()
+	if !strings.HasPrefix(location, archive.S3Scheme) {
+		if err := os.Mkdir(location, 0o700); err != nil { // not the folder itself: this only looks
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(location)) }()
 	}
-	dir, err := os.MkdirTemp(folder, ".doctor-*")
+	store, err := a.openStore(location)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	files, err := archive.OpenFiles(dir)
-	if err != nil {
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Ready(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, files.Close()) }()
 	const name = "doctor/topic/0/0-0/digest"
 	content := rand.Text()
-	put := func(text string) error { return files.Put(ctx, name, strings.NewReader(text), int64(len(text))) }
+	put := func(text string) error { return store.Put(ctx, name, strings.NewReader(text), int64(len(text))) }
 	if err := put(content); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, store.Remove(ctx, name)) }()
 	if err := put("another"); !errors.Is(err, archive.ErrExists) {
 		return errors.Join(errors.New("a name that is taken is not refused"), err)
 	}
-	r, err := files.Get(ctx, name, 0)
+	r, err := store.Get(ctx, name, 0)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/postgres"
 )
@@ -26,7 +26,7 @@ type server struct {
 	listener net.Listener
 	kafka    *kgo.Client
 	pool     *pgxpool.Pool
-	archive  string // folder; "" where this process writes none
+	archive  archive.Store // nil where this process writes none
 	metrics  *prometheus.Registry
 }
 
@@ -100,7 +100,10 @@ func (s *server) obstacles(ctx context.Context) []obstacle {
 		return nil
 	})
 	g.Go(func() error {
-		if err := writable(s.archive); err != nil {
+		if s.archive == nil {
+			return nil
+		}
+		if err := s.archive.Ready(ctx); err != nil {
 			found[2] = []obstacle{{"archive", err.Error()}}
 		}
 		return nil
@@ -135,16 +138,4 @@ func halted(ctx context.Context, pool *pgxpool.Pool) (halts []obstacle, err erro
 // inspect runs f with what can be checked from outside: schema audit_v1, all tenants.
 func inspect(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return postgres.InTx(ctx, pool, postgres.Inspect, f)
-}
-
-// writable makes and removes a file in the archive's folder.
-func writable(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	f, err := os.CreateTemp(dir, ".ready-*")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
@@ -89,7 +91,13 @@ const haltedProjector = `INSERT INTO lane (id, kind, topic, topic_id, partition,
 
 func TestReadyzNamesWhatIsNotReady(t *testing.T) {
 	b := newBench(t)
-	s := &server{kafka: b.kafka, pool: b.pool, archive: t.TempDir(), metrics: newCollector(nil, kafka.Cluster{}, nil, nil).registry()}
+	folder := t.TempDir()
+	evidence, err := archive.OpenFiles(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = evidence.Close() }) // nothing was written
+	s := &server{kafka: b.kafka, pool: b.pool, archive: evidence, metrics: newCollector(nil, kafka.Cluster{}, nil, nil).registry()}
 	check := func(what string, wantStatus int, want ...string) {
 		t.Helper()
 		rec := httptest.NewRecorder()
@@ -118,7 +126,9 @@ func TestReadyzNamesWhatIsNotReady(t *testing.T) {
 	check("a halted lane", http.StatusServiceUnavailable, "deliveries/1")
 	b.sql(t, haltedProjector)
 	check("and one of the projector", http.StatusServiceUnavailable, "deliveries/1", "observations/0")
-	s.archive += "/gone"
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
 	check("and no archive", http.StatusServiceUnavailable, "deliveries/1", "observations/0", "archive")
 	b.stopKafka()
 	b.pool.Close()

@@ -154,27 +154,62 @@ func checkTopics(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, poo
 	return nil
 }
 
-// openArchive returns the archive of the settings and what closes it. The tenants' keys are read and made as ingest.
-func (a *app) openArchive(pool *pgxpool.Pool) (*archive.Archive, *archive.Files, error) {
+// openArchive returns the archive of the settings and its store, to be closed. The tenants' keys are read and made as ingest.
+func (a *app) openArchive(pool *pgxpool.Pool) (*archive.Archive, archive.Store, error) {
+	ring, err := a.openKeyring()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := a.openStore(a.settings.Archive)
+	if err != nil {
+		return nil, nil, err
+	}
+	return archive.New(store, archive.NewPostgresKeys(asRole{pool, postgres.Ingest}, ring)), store, nil
+}
+
+// openKeyring reads the master key.
+func (a *app) openKeyring() (*archive.Keyring, error) {
 	if a.settings.Archive == "" || a.settings.ArchiveKeyFile == "" {
-		return nil, nil, usage("set --archive and --archive-key-file; make the key with: (umask 077; head -c 32 /dev/urandom | base64 >archive.key)",
-			"the archive has no folder or no key")
+		return nil, usage("set --archive and --archive-key-file; make the key with: (umask 077; head -c 32 /dev/urandom | base64 >archive.key)",
+			"the archive has no folder or bucket, or no key")
 	}
 	master, err := archive.ReadMasterKey(a.settings.ArchiveKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &exitError{exitNotFound, "no_key", "check --archive-key-file: without the key that was used before, the evidence cannot be read", err}
+		return nil, &exitError{exitNotFound, "no_key", "check --archive-key-file: without the key that was used before, the evidence cannot be read", err}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := os.MkdirAll(a.settings.Archive, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make the archive's folder: %w", err)
+	return archive.OpenKeyring(master), nil
+}
+
+// openStore opens the store of a location: a folder, which is made where there is none, or a bucket.
+func (a *app) openStore(location string) (archive.Store, error) {
+	if !strings.HasPrefix(location, archive.S3Scheme) {
+		if err := os.MkdirAll(location, 0o700); err != nil {
+			return nil, fmt.Errorf("make the archive's folder: %w", err)
+		}
+		return archive.OpenFiles(location)
 	}
-	files, err := archive.OpenFiles(a.settings.Archive)
+	cfg := archive.S3Config{Location: location, Endpoint: a.settings.Endpoint, Region: a.settings.Region, CredentialsFile: a.settings.Credentials}
+	if cfg.CredentialsFile == "" {
+		cfg.AccessKey, cfg.Secret, cfg.Session = a.getenv("AWS_ACCESS_KEY_ID"), a.getenv("AWS_SECRET_ACCESS_KEY"), a.getenv("AWS_SESSION_TOKEN")
+	}
+	store, err := archive.OpenS3(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, usage("check --archive and --archive-endpoint", "%w", err)
 	}
-	return archive.New(files, archive.NewPostgresKeys(asRole{pool, postgres.Ingest}, archive.OpenKeyring(master))), files, nil
+	return store, nil
+}
+
+// getenv returns a variable that is none of the settings.
+func (a *app) getenv(name string) string {
+	for _, pair := range a.environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // asRole runs each statement in a transaction of its own under a role.

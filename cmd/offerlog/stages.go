@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
@@ -19,7 +20,7 @@ func (in *installation) makeStages(roles []string) error {
 		log     = in.app.log()
 		cluster = in.app.settings.Cluster()
 		observe = newCollector(in.kafka, cluster, in.pool, log)
-		folder  string
+		store   archive.Store // of a process that writes it
 		wake    func()
 	)
 	if slices.Contains(roles, roleRelay) {
@@ -28,17 +29,18 @@ func (in *installation) makeStages(roles []string) error {
 		wake = r.Wake
 	}
 	if slices.Contains(roles, roleIngest) {
-		arch, files, err := in.app.openArchive(in.pool)
+		arch, evidence, err := in.app.openArchive(in.pool)
 		if err != nil {
 			return err
 		}
-		in.undo = append(in.undo, func() { _ = files.Close() }) // what was written is synced
+		store = evidence
+		in.undo = append(in.undo, func() { _ = store.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
 		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: max(1, runtime.GOMAXPROCS(0)/4), Committed: wake,
 			Stored: observe.stored}, log)
 		in.stages = append(in.stages, i)
-		observe.ingest, folder = i.Stats, in.app.settings.Archive
+		observe.ingest = i.Stats
 	}
 	if slices.Contains(roles, roleProject) {
 		in.stages = append(in.stages, project.New(in.pool, cluster, project.Config{Committed: wake}, log))
@@ -47,7 +49,7 @@ func (in *installation) makeStages(roles []string) error {
 		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{}, log))
 	}
 	if slices.Contains(roles, roleServe) {
-		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, folder, observe.registry()})
+		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, store, observe.registry()})
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -33,6 +34,14 @@ type Store interface {
 	Put(ctx context.Context, name string, content io.Reader, size int64) error
 	// Get returns what Put was given, from byte offset on, to be closed; fs.ErrNotExist where there is no such object.
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
+	// Remove removes an object for good; one that is not there is no error.
+	Remove(ctx context.Context, name string) error
+	// Names are those of all objects, in any order. An error ends them.
+	Names(ctx context.Context) iter.Seq2[string, error]
+	// Ready says what keeps objects from being stored, as far as a quick look tells.
+	Ready(ctx context.Context) error
+	// Close releases what the store holds of this process.
+	Close() error
 }
 
 // A Key is one key of a tenant, unwrapped.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,6 +84,27 @@ func (m *memory) Get(_ context.Context, name string, offset int64) (io.ReadClose
 	}
 	return io.NopCloser(bytes.NewReader(content[min(offset, int64(len(content))):])), nil
 }
+
+func (m *memory) Remove(_ context.Context, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, name)
+	return m.down
+}
+
+func (m *memory) Names(context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name := range m.objects {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *memory) Ready(context.Context) error { return m.down }
+
+func (m *memory) Close() error { return nil }
 
 // only returns the one object there is.
 func (m *memory) only(t *testing.T) (name string, content []byte) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -125,6 +126,62 @@ func (f *Files) Get(_ context.Context, name string, offset int64) (io.ReadCloser
 	return r, nil
 }
 
+// Remove implements Store. A crash may bring the object back, which is as harmless as its late removal.
+func (f *Files) Remove(_ context.Context, name string) error {
+	file, err := filename(name)
+	if err != nil {
+		return err
+	}
+	if err := f.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Names implements Store.
+func (f *Files) Names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		err := fs.WalkDir(f.root.FS(), ".", func(file string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+				return nil
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if strings.HasPrefix(d.Name(), ".") && file != "." {
+					return fs.SkipDir // no object's
+				}
+				return nil
+			}
+			dot := strings.LastIndexByte(file, '.')
+			if dot < 0 || strings.Contains(file[dot:], "/") {
+				return nil // no object's name has become that
+			}
+			if !yield(file[:dot]+"/"+file[dot+1:], nil) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil {
+			yield("", fmt.Errorf("list the archive: %w", err))
+		}
+	}
+}
+
+// Ready implements Store: a file can be made in the folder.
+func (f *Files) Ready(context.Context) error {
+	temp := tempFolder + "/" + rand.Text()
+	w, err := f.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Close(), f.root.Remove(temp))
+}
+
 // folder makes a folder and its parents, with their names durable. Finding one is not enough: whoever made it may have
 // been killed before the sync, so each process syncs each folder's parent once.
 func (f *Files) folder(dir string) error {
@@ -178,10 +235,17 @@ func (f *Files) sweep(before time.Time) error {
 
 // filename returns where an object lies; names that would lie elsewhere are refused.
 func filename(name string) (string, error) {
-	dir, last := path.Split(name)
-	file := strings.TrimSuffix(dir, "/") + "." + last
-	if !fs.ValidPath(name) || dir == "" || name[0] == '.' || strings.ContainsAny(name, "\\\x00") {
-		return "", fmt.Errorf("object name %q: want parts without . and .. and a tenant in front", name)
+	if err := checkName(name); err != nil {
+		return "", err
 	}
-	return file, nil
+	dir, last := path.Split(name)
+	return strings.TrimSuffix(dir, "/") + "." + last, nil
+}
+
+// checkName refuses what no object can be named.
+func checkName(name string) error {
+	if !fs.ValidPath(name) || !strings.Contains(name, "/") || name[0] == '.' || strings.ContainsAny(name, "\\\x00") {
+		return fmt.Errorf("object name %q: want parts without . and .. and a tenant in front", name)
+	}
+	return nil
 }

@@ -31,12 +31,16 @@ import (
 
 const partitions = 3
 
-// An installation is what processes of offerlog share on real servers: a database, topics, and a folder with the archive.
+// An installation is what processes of offerlog share on real servers: a database, topics, and a folder or a bucket with the
+// archive.
 type installation struct {
 	*pipeline.Pipeline
 	*supply
 	t         *testing.T
-	dir       string
+	dir       string // of the test: what the processes say
+	host      string // the disk of the processes: their working folder, with the key and, unless it is in a bucket, the archive
+	location  string // of the archive
+	endpoint  string // of its bucket
 	archive   *archive.Archive
 	processes []*process
 }
@@ -53,24 +57,32 @@ func newInstallation(t *testing.T) *installation {
 	in := &installation{t: t, dir: t.TempDir(), supply: newSupply(rand.New(rand.NewPCG(seed, 0)), partitions)}
 	in.Pipeline = pipeline.New(t, pipeline.Options{RealKafka: true, Partitions: partitions})
 	in.Topics(streams.Deliveries)
-	key := filepath.Join(in.dir, "archive.key")
-	err := errors.Join(archive.CreateMasterKey(key), os.Mkdir(filepath.Join(in.dir, "archive"), 0o700))
+	in.host = filepath.Join(in.dir, "host")
+	in.location = filepath.Join(in.host, "archive")
+	key := filepath.Join(in.host, "archive.key")
+	err := errors.Join(os.MkdirAll(in.location, 0o700), archive.CreateMasterKey(key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	master, err := archive.ReadMasterKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := archive.OpenFiles(filepath.Join(in.dir, "archive"))
+	files, err := archive.OpenFiles(in.location)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = files.Close() }) // it was only read
-	in.archive = archive.New(files, archive.NewPostgresKeys(in.Pool, archive.OpenKeyring(master)))
+	in.reads(files)
 	in.missSoon(streams.IngestGroup, streams.ProjectGroup)
 	t.Cleanup(in.end)
 	return in
+}
+
+// reads lets the audit read the archive from a store.
+func (in *installation) reads(store archive.Store) {
+	in.t.Helper()
+	master, err := archive.ReadMasterKey(filepath.Join(in.host, "archive.key"))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.archive = archive.New(store, archive.NewPostgresKeys(in.Pool, archive.OpenKeyring(master)))
 }
 
 // missSoon makes the members of groups that are not heard of lose their partitions after session.

@@ -34,9 +34,9 @@ func (in *installation) start(b *build, faults string, roles ...string) *process
 	defer log.Close()
 	p.cmd = exec.CommandContext(context.Background(), b.program(in.t), "run", "--roles", strings.Join(roles, ","), "--log-level", "debug",
 		"--kafka", strings.Join(in.Cluster.Brokers, ","), "--kafka-prefix", in.Cluster.Prefix, "--postgres", in.DSN,
-		"--archive", filepath.Join(in.dir, "archive"), "--archive-key-file", filepath.Join(in.dir, "archive.key"))
-	p.cmd.Dir = in.dir
-	p.cmd.Env = append(os.Environ(), "OFFERLOG_FAULT="+faults)
+		"--archive", in.location, "--archive-endpoint", in.endpoint, "--archive-key-file", filepath.Join(in.host, "archive.key"))
+	p.cmd.Dir = in.host
+	p.cmd.Env = append(os.Environ(), "OFFERLOG_FAULT="+faults, "TMPDIR="+in.host, "HOME="+in.host, "AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret")
 	if faults != "" {
 		p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // and so one worker of ingest: hits and transactions can be counted
 	}
