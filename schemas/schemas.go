@@ -12,3 +12,8 @@ var Postgres embed.FS
 //
 //go:embed feed.v1.json
 var Feed []byte
+
+// Events holds the JSON Schemas of the data of events, each in a file named for the event's type.
+//
+//go:embed events/*.json
+var Events embed.FS

@@ -37,6 +37,7 @@ const (
 
 	TokenCreateType = "offerlog.command.token.create.v1" // its data is a token.Grant: never the token
 	TokenRevokeType = "offerlog.command.token.revoke.v1" // a token.Revocation
+	LaneAdoptType   = "offerlog.command.lane.adopt.v1"   // an ingest.LaneAdopt
 )
 
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
@@ -62,6 +63,12 @@ const (
 	// ExtLaneSeq is the event's number in its lane: gapless, in the order of commits. A decimal string, since CloudEvents
 	// integers have 32 bits.
 	ExtLaneSeq = "laneseq"
+)
+
+// Extension attributes of commands, beside ExtTenant.
+const (
+	ExtActor  = "actor"  // who decides
+	ExtReason = "reason" // why
 )
 
 // EventSource is the source attribute of the events that offerlog writes.

@@ -25,6 +25,14 @@ const commandSource = "/offerlog/cli"
 // A decision says who wants something, and why.
 type decision struct{ actor, reason string }
 
+// needReason makes sure that what is kept with a decision says why.
+func (d *decision) needReason() error {
+	if d.reason == "" {
+		return usage("say why with --reason; it is kept with the decision", "a decision needs a reason")
+	}
+	return nil
+}
+
 // flags gives a command that publishes decisions its flags.
 func (d *decision) flags(cmd *cobra.Command, timeout *time.Duration) {
 	cmd.Flags().StringVar(&d.actor, "actor", userName(), "who decides this")
@@ -36,23 +44,9 @@ func (d *decision) flags(cmd *cobra.Command, timeout *time.Duration) {
 // outcome. A refusal is an error with its fault; nothing was changed then.
 func sendCommand(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, pool *pgxpool.Pool, tenant, kind string, payload []byte, d decision) (receipt.Document, error) {
 	id := uuid.NewString()
-	e := cloudevents.NewEvent()
-	e.SetID(id)
-	e.SetSource(commandSource)
-	e.SetType(kind)
-	e.SetTime(time.Now())
-	e.SetExtension(streams.ExtTenant, tenant)
-	if d.actor != "" {
-		e.SetExtension("actor", d.actor)
-	}
-	if d.reason != "" {
-		e.SetExtension("reason", d.reason)
-	}
-	e.SetDataContentType(cloudevents.ApplicationJSON)
-	e.DataEncoded = payload
-	rec, err := delivery.Encode(e, streams.Commands, []byte(tenant))
+	rec, err := commandEvent(id, tenant, kind, payload, d)
 	if err != nil {
-		return receipt.Document{}, usage("check --actor and --reason", "%w", err)
+		return receipt.Document{}, err
 	}
 	records, err := produce(ctx, cl, cluster, []*kgo.Record{rec})
 	if err != nil {
@@ -71,6 +65,29 @@ func sendCommand(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, poo
 		return doc, &exitError{exitConflict, doc.Reason, "mend what the message names and try again; nothing was changed", fmt.Errorf("refused: %s", doc.Message)}
 	}
 	return doc, nil
+}
+
+// commandEvent is a command as a record.
+func commandEvent(id, tenant, kind string, payload []byte, d decision) (*kgo.Record, error) {
+	e := cloudevents.NewEvent()
+	e.SetID(id)
+	e.SetSource(commandSource)
+	e.SetType(kind)
+	e.SetTime(time.Now())
+	e.SetExtension(streams.ExtTenant, tenant)
+	if d.actor != "" {
+		e.SetExtension(streams.ExtActor, d.actor)
+	}
+	if d.reason != "" {
+		e.SetExtension(streams.ExtReason, d.reason)
+	}
+	e.SetDataContentType(cloudevents.ApplicationJSON)
+	e.DataEncoded = payload
+	rec, err := delivery.Encode(e, streams.Commands, []byte(tenant))
+	if err != nil {
+		return nil, usage("check --actor and --reason", "%w", err)
+	}
+	return rec, nil
 }
 
 // userName is who the operating system says runs this.

@@ -62,6 +62,8 @@ func explain(err error) *exitError {
 		e.exit, e.code = exitNotFound, "no_topic"
 	case errors.Is(err, lane.ErrPartitions):
 		e.exit, e.code = exitConflict, "fewer_partitions"
+	case errors.Is(err, lane.ErrOtherHalt):
+		e.exit, e.code, e.hint = exitConflict, "other_halt", "run offerlog status for what is halted by now"
 	case errors.Is(err, postgres.ErrSchema):
 		e.exit, e.code = exitConflict, "schema_version"
 	case refused(err):

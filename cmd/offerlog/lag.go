@@ -36,7 +36,7 @@ func lags(ctx context.Context, cl *kgo.Client, cluster kafka.Cluster, pool *pgxp
 	)
 	err := inspect(ctx, pool, func(tx pgx.Tx) error {
 		var err error
-		if inputs, err = positions(ctx, tx, `SELECT topic, partition, next FROM audit_v1.position WHERE kind = 'input'`); err != nil {
+		if inputs, err = positions(ctx, tx, `SELECT topic, partition, next FROM audit_v1.position WHERE kind = 'input' AND retired_at IS NULL`); err != nil {
 			return err
 		}
 		if observations, err = positions(ctx, tx, `

@@ -58,7 +58,7 @@ func TestScenes(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
-			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes,
+			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes, "halt": sceneHalt,
 			"exits": sceneExits, "await": sceneAwait,
 		},
 	})
@@ -168,6 +168,18 @@ func sceneOutcomes(ts *testscript.TestScript, _ bool, args []string) {
 			case <-time.After(50 * time.Millisecond):
 			}
 			err = conn.QueryRow(ctx, "SELECT count(*) FROM audit_v1.outcome").Scan(&got)
+		}
+		return err
+	}))
+}
+
+// sceneHalt halts a partition of the running dev where it stands: halt TOPIC PARTITION.
+func sceneHalt(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	ts.Check(execute(ctx, running(ts).Postgres, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET ROLE offerlog_ingest")
+		if err == nil {
+			_, err = conn.Exec(ctx, "UPDATE lane SET halt_reason = 'log_gap', halt_from = next, halt_to = next WHERE topic = $1 AND partition::text = $2", args[0], args[1])
 		}
 		return err
 	}))

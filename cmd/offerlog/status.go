@@ -104,7 +104,7 @@ func (in *installation) positions(ctx context.Context, inputs []string) ([]stand
 			WITH at AS (
 			    SELECT $1::text AS stage, p.topic, p.partition, p.next, p.lane, p.sequence
 			      FROM audit_v1.position AS p
-			     WHERE p.kind = 'input'
+			     WHERE p.kind = 'input' AND p.retired_at IS NULL
 			     UNION ALL
 			    SELECT $2, $3::text, c.partition, c.next, c.lane, p.sequence
 			      FROM audit_v1.checkpoint AS c

@@ -1,6 +1,6 @@
 // Package lane keeps, for each partition of an input topic, how far it is stored and how many events it has published.
 //
-// It owns the tables lane and commit_journal. The row of a lane is checkpoint, sequence and lock in one: a transaction
+// It owns the tables lane, commit_journal and gap. The row of a lane is checkpoint, sequence and lock in one: a transaction
 // that locks it, finds it where it expects it, and moves it last, is the only one that can have stored that range. After
 // a crash the row says where to go on; a worker that lost its partition without noticing finds the row moved and is
 // fenced, with nothing of its transaction left.
@@ -108,7 +108,7 @@ func Register(ctx context.Context, tx pgx.Tx, kind Kind, topic string, id uuid.U
 		}
 	}
 	if slices.ContainsFunc(known, func(l Lane) bool { return l.TopicID != id }) {
-		return known, fmt.Errorf("%w: topic %s has id %s now: restore the topic that was read, or leave its lanes halted", ErrRecreated, topic, id)
+		return known, fmt.Errorf("%w: topic %s has id %s now: restore the topic that was read, or let offerlog adopt retire its lanes", ErrRecreated, topic, id)
 	}
 	if len(starts) < len(known) {
 		return known, fmt.Errorf("%w: topic %s has %d partitions, %d are known: restore the topic, or check that --kafka names the right cluster",
@@ -125,7 +125,7 @@ func Register(ctx context.Context, tx pgx.Tx, kind Kind, topic string, id uuid.U
 	return List(ctx, tx, kind, topic)
 }
 
-// List returns lanes by topic and partition: of one kind and topic, or of all where they are empty.
+// List returns lanes by topic and partition, but for retired ones: of one kind and topic, or of all where they are empty.
 func List(ctx context.Context, q Querier, kind Kind, topic string) ([]Lane, error) {
 	rows, err := q.Query(ctx, listSQL, string(kind), topic)
 	if err != nil {
@@ -235,12 +235,12 @@ func Stop(ctx context.Context, tx pgx.Tx, id int, reason string, from, to int64)
 // A Checkpoint is where a lane stands.
 type Checkpoint struct {
 	Next   int64
-	Halted bool
+	Halted bool // or retired
 }
 
 // Checkpoints returns where lanes stand, after every transaction that holds one of them has ended.
 func Checkpoints(ctx context.Context, tx pgx.Tx, ids []int) (map[int]Checkpoint, error) {
-	rows, err := tx.Query(ctx, "SELECT l.id, l.next, l.halt_reason IS NOT NULL FROM lane AS l WHERE l.id = ANY ($1) ORDER BY l.id FOR UPDATE", ids)
+	rows, err := tx.Query(ctx, "SELECT l.id, l.next, coalesce(l.halt_reason, l.retired_at::text) IS NOT NULL FROM lane AS l WHERE l.id = ANY ($1) ORDER BY l.id FOR UPDATE", ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d checkpoints: %w", len(ids), err)
 	}

@@ -3,4 +3,5 @@ SELECT l.id, l.kind, l.topic, l.topic_id, l.partition, l.start, l.next, l.sequen
   FROM lane AS l
  WHERE ($1 = '' OR l.kind = $1)
    AND ($2 = '' OR l.topic = $2)
+   AND l.retired_at IS NULL
  ORDER BY l.kind, l.topic, l.partition;

@@ -4,5 +4,6 @@ SELECT l.id, l.sequence, nullif(l.clock, '-infinity')
   FROM lane AS l
   JOIN unnest($1::int[], $2::bigint[]) AS s (id, expected) ON (l.id, l.next) = (s.id, s.expected)
  WHERE l.halt_reason IS NULL
+   AND l.retired_at IS NULL
  ORDER BY l.id
    FOR UPDATE OF l;

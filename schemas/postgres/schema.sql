@@ -282,6 +282,7 @@ CREATE TABLE public.lane (
     halt_from bigint,
     halt_to bigint,
     halted_at timestamp with time zone,
+    retired_at timestamp with time zone,
     CONSTRAINT lane_kind_check CHECK ((kind = ANY (ARRAY['input'::text, 'projector'::text])))
 )
 WITH (fillfactor='50');
@@ -407,6 +408,39 @@ CREATE VIEW audit_v1.eligibility AS
 ALTER TABLE audit_v1.eligibility OWNER TO offerlog_inspector;
 
 COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
+
+CREATE TABLE public.gap (
+    lane integer NOT NULL,
+    command uuid NOT NULL,
+    from_offset bigint NOT NULL,
+    to_offset bigint NOT NULL,
+    reason text NOT NULL,
+    actor text NOT NULL,
+    why text NOT NULL,
+    artifact text,
+    recorded_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE public.gap OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.gap AS
+ SELECT l.topic_id,
+    l.partition,
+    g.lane,
+    g.from_offset,
+    g.to_offset,
+    g.reason,
+    g.command,
+    g.actor,
+    g.why,
+    g.artifact,
+    g.recorded_at
+   FROM (public.gap g
+     JOIN public.lane l ON ((l.id = g.lane)));
+
+ALTER TABLE audit_v1.gap OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.gap IS 'what lanes go on without, by a recorded decision of an operator';
 
 CREATE TABLE public.generation (
     id integer NOT NULL,
@@ -694,7 +728,8 @@ CREATE VIEW audit_v1."position" AS
     l.topic,
     l.start,
     l.sequence,
-    l.clock
+    l.clock,
+    l.retired_at
    FROM public.lane l;
 
 ALTER TABLE audit_v1."position" OWNER TO offerlog_inspector;
@@ -979,6 +1014,9 @@ ALTER TABLE ONLY public.feed
 
 ALTER TABLE ONLY public.feed_route
     ADD CONSTRAINT feed_route_pkey PRIMARY KEY (topic, source);
+
+ALTER TABLE ONLY public.gap
+    ADD CONSTRAINT gap_pkey PRIMARY KEY (lane, command);
 
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
@@ -1369,6 +1407,12 @@ GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;
 GRANT SELECT ON TABLE public.decision TO offerlog_project;
 
 GRANT SELECT ON TABLE audit_v1.eligibility TO offerlog_inspect;
+
+GRANT SELECT,INSERT ON TABLE public.gap TO offerlog_ingest;
+GRANT SELECT ON TABLE public.gap TO offerlog_inspector;
+GRANT SELECT ON TABLE public.gap TO offerlog_audit;
+
+GRANT SELECT ON TABLE audit_v1.gap TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.generation TO offerlog_project;
 GRANT SELECT ON TABLE public.generation TO offerlog_read;

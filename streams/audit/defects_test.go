@@ -38,9 +38,9 @@ var defects = map[string]struct {
 	"an outcome is of an offset beyond the lane": {`UPDATE outcome SET "offset" = "offset" + 1000` + doomedAgain, "I1", "I1: an outcome is not of what the lane has stored"},
 	"an outcome is of an offset without a record": {`INSERT INTO outcome (lane, "offset", item, tenant, outcome, archived, retrieved_ns, recorded_at)
 		SELECT l.id, n, 0, '_system', 'skipped', false, 0, now() FROM lane AS l CROSS JOIN generate_series(l.start, l.next - 1) AS n
-		 WHERE l.topic = 'deliveries' AND NOT EXISTS (SELECT FROM outcome AS o WHERE o.lane = l.id AND o."offset" = n) LIMIT 1`, "I1", "I1: an outcome has no event in the log"},
+		 WHERE l.topic = 'deliveries' AND NOT EXISTS (SELECT FROM outcome AS o WHERE o.lane = l.id AND o."offset" = n) LIMIT 1`, "I1 I7", "I1: an outcome has no event in the log"},
 	"an item of a batch is renumbered":                {`UPDATE outcome SET item = 4 WHERE event_id = 'B-2' AND outcome = 'duplicate'`, "I1 I2", "I2: the outcomes of a record are not one for each item"},
-	"an empty batch is refused":                       {`UPDATE outcome SET outcome = 'skipped' WHERE item = -1`, "I2", "I2: the outcomes of a record are not one for each item"},
+	"an empty batch is refused":                       {`UPDATE outcome SET outcome = 'skipped' WHERE item = -1`, "I2 I7", "I2: the outcomes of a record are not one for each item"},
 	"a receipt is deleted":                            {`DELETE FROM receipt AS r USING outcome AS o WHERE r.delivery = o.delivery AND o.event_id = 'DOOMED'`, "I3", "I3: an accepted delivery has no receipt"},
 	"a receipt names another place":                   {`UPDATE receipt AS r SET "offset" = r."offset" + 1 FROM outcome AS o WHERE r.delivery = o.delivery AND o.event_id = 'DOOMED' AND o.outcome = 'accepted'`, "I3", "I3: receipt and accepted outcome differ"},
 	"a receipt stands for nothing":                    {`INSERT INTO receipt (tenant, delivery, canonicalization, fingerprint, lane, "offset", item) SELECT 't1', gen_random_uuid(), 'json/1', '\x00', 1, 0, 0`, "I3", "I3: a receipt has no accepted outcome"},
@@ -75,6 +75,8 @@ var defects = map[string]struct {
 	"a journal interval is doubled":           {`INSERT INTO commit_journal SELECT lane, from_offset + 1, to_offset, from_seq, to_seq, worker, recorded_at FROM commit_journal WHERE to_offset > from_offset + 1 LIMIT 1`, "I7", "I7: a committed interval does not follow the one before"},
 	"a journal interval is missing":           {`DELETE FROM commit_journal AS j WHERE from_offset = (SELECT start FROM lane WHERE id = j.lane) AND lane = (SELECT min(id) FROM lane WHERE topic = 'deliveries')`, "I7", "I7: a committed interval does not follow the one before"},
 	"a lane is moved":                         {`UPDATE lane SET next = next + 1 WHERE topic = 'commands'`, "I7", "I7: the committed intervals do not end where the lane stands"},
+	"what is stored is let go":                {`INSERT INTO gap SELECT id, gen_random_uuid(), start, next, 'log_gap', '', '', NULL, now() FROM lane WHERE topic = 'deliveries' AND next > start`, "I7", "I7: an outcome lies in a gap"},
+	"a lane is retired by nobody":             {`UPDATE lane SET retired_at = now() WHERE topic = 'commands'`, "I7", "I7: a lane is retired and nobody decided it"},
 	"a number is skipped":                     {`UPDATE observation SET seq = seq + 1000` + recordC, "I5 I8 I9 I12", "I8: numbers are missing in history"},
 	"a row of the outbox is lost":             {`DELETE FROM outbox WHERE ctid IN (SELECT ctid FROM outbox ORDER BY lane, first LIMIT 1)`, "I8", "I8: numbers are missing in the outbox"},
 	"a number is in the outbox twice":         {`INSERT INTO outbox SELECT 2, lane, first, last, kind, topic, key, event_id, event_type, body, recorded_at FROM outbox ORDER BY lane, first LIMIT 1`, "I8", "I8: a number is in the outbox twice"},

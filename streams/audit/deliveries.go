@@ -85,14 +85,21 @@ func (a *auditor) deliveries(ctx context.Context) error {
 		if l.Kind != input {
 			continue
 		}
-		from, to := a.held(l)
-		if err := a.withoutRecords(ctx, l, math.MinInt64, from); err != nil {
+		pieces, err := a.held(ctx, l)
+		if err != nil {
 			return err
 		}
-		if err := a.withRecords(ctx, l, from, to); err != nil {
-			return err
+		at := int64(math.MinInt64)
+		for _, p := range pieces {
+			if err := a.withoutRecords(ctx, l, at, p.from); err != nil {
+				return err
+			}
+			if err := a.withRecords(ctx, l, p.from, p.to); err != nil {
+				return err
+			}
+			at = p.to
 		}
-		if err := a.withoutRecords(ctx, l, to, math.MaxInt64); err != nil {
+		if err := a.withoutRecords(ctx, l, at, math.MaxInt64); err != nil {
 			return err
 		}
 	}
@@ -102,26 +109,49 @@ func (a *auditor) deliveries(ctx context.Context) error {
 	return nil
 }
 
-// held is the part of [start, next) that the log holds.
-func (a *auditor) held(l *lane) (from, to int64) {
+// A stretch is the offsets [from, to) of a partition.
+type stretch struct{ from, to int64 }
+
+// held is what the log still holds of [start, next): all between its bounds, but for what an operator let go that the log has
+// under other records by now.
+func (a *auditor) held(ctx context.Context, l *lane) ([]stretch, error) {
 	if a.log == nil {
-		return l.Next, l.Next
+		return nil, nil
 	}
 	t, ok := a.log.after[l.Topic]
 	p := int(l.Partition)
 	if !ok || t.ID != l.TopicID || p >= len(t.Starts) {
 		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the topic is not the one that was read", l.Start, l.Next, l.Topic, p), "I1")
-		return l.Next, l.Next
+		return nil, nil
 	}
-	from = min(max(l.Start, t.Starts[p]), l.Next)
-	to = max(min(l.Next, t.Ends[p]), from)
+	from := min(max(l.Start, t.Starts[p]), l.Next)
+	to := max(min(l.Next, t.Ends[p]), from)
 	if from > l.Start {
 		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the log no longer holds them", l.Start, from, l.Topic, p), "I1")
 	}
 	if to < l.Next {
 		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: the log ends before them", to, l.Next, l.Topic, p), "I1")
 	}
-	return from, to
+	rows, err := a.tx.Query(ctx, statement("cuts"), l.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read what lane %d goes on without: %w", l.ID, err)
+	}
+	pieces := []stretch{{from, to}}
+	var cut stretch
+	_, err = pgx.ForEachRow(rows, []any{&cut.from, &cut.to}, func() error {
+		a.skip(fmt.Sprintf("offsets %d to %d of %s/%d: an operator let go what was read there; the log was cut off", cut.from, cut.to, l.Topic, p), "I1")
+		last := &pieces[len(pieces)-1]
+		rest := stretch{max(cut.to, last.from), last.to}
+		last.to = max(min(cut.from, last.to), last.from)
+		if rest.from < rest.to {
+			pieces = append(pieces, rest)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what lane %d goes on without: %w", l.ID, err)
+	}
+	return pieces, nil
 }
 
 // withRecords goes through the outcomes of offsets that the log holds.

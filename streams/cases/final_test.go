@@ -80,6 +80,16 @@ func (m *measures) measure(name string, want json.RawMessage) (got any, err erro
 	case "copies_each":
 		rows, err := s.rows()
 		return repeats(rows), err
+	case "halted":
+		return s.halted(), nil
+	case "health":
+		halts, err := s.halts("halt")
+		if len(halts) > 0 {
+			return "not ok", err
+		}
+		return "ok", err
+	case "recorded_gaps":
+		return s.halts("gap")
 	case "relay_position":
 		return s.relayPosition()
 	}

@@ -80,7 +80,9 @@ var verbs map[string]verb
 
 func init() { // what the verbs do looks at verbs again
 	verbs = map[string]verb{
-		"topic holds":                  {"partition events", (*scene).topicHolds},
+		"topic holds":                  {"partition events log_start log_end", (*scene).topicHolds},
+		"database stores_next_offset":  {"partition next", (*scene).databaseStoresNextOffset},
+		"operator adopts_gap":          {"partition", (*scene).operatorAdoptsGap},
 		"producer begins_transaction":  {"id", (*scene).producerBegins},
 		"producer writes":              {"event", (*scene).producerWrites},
 		"producer aborts":              {"", (*scene).producerAborts},
@@ -114,7 +116,7 @@ func init() { // what the verbs do looks at verbs again
 
 // notYet are the steps that cases may name and this version cannot take.
 var notYet = []string{
-	"database stores_next_offset", "operator adopts_gap", "operator dumps_and_restores", "operator builds_generation",
+	"operator dumps_and_restores", "operator builds_generation",
 	"operator verifies", "operator switches", "reader reads_run", "clock moves_past", "janitor runs", "view changes", "sink runs_to_end",
 }
 
@@ -275,6 +277,10 @@ func (s *scene) readTo(end func(topic string) []int64) {
 }
 
 func (s *scene) topicHolds(st *step) {
+	if _, later := st.args["log_start"]; later {
+		s.topicBeginsLater(int32(st.int("partition")), st) //nolint:gosec // a partition
+		return
+	}
 	for _, e := range st.events() {
 		s.published[e] = s.p.PublishTo(int32(st.int("partition")), s.c.events[e])[0] //nolint:gosec // a partition
 	}

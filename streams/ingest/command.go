@@ -25,6 +25,7 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.FeedApplyType:   readFeedApply,
 	streams.TokenCreateType: readTokenCreate,
 	streams.TokenRevokeType: readTokenRevoke,
+	streams.LaneAdoptType:   readLaneAdopt,
 }
 
 // A feedApply registers a feed, or its new settings.

@@ -111,14 +111,30 @@ type worker struct {
 }
 
 func (w *worker) run(ctx context.Context) error {
+	w.pace = newPace(w.cfg.MaxRecords)
+	for ctx.Err() == nil {
+		if err := w.join(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join is a member of the group until ctx is done, or until an operator has let one of its halted lanes go on: then it joins
+// anew, as after a restart, and every partition begins where its lane stands.
+func (w *worker) join(ctx context.Context) error {
 	src, err := w.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer src.close()
-	w.pace = newPace(w.cfg.MaxRecords)
 	for ctx.Err() == nil {
-		b, err := &batch{}, w.refresh(ctx)
+		b := &batch{}
+		adopted, err := w.refresh(ctx, src.resting())
+		if adopted {
+			w.log.Info("an operator lets a halted lane go on: joining the group anew")
+			return nil
+		}
 		if err == nil {
 			src.follow(w.registry.Topics())
 			err = src.poll(ctx, w.cfg.MaxRecords)
@@ -158,12 +174,18 @@ func (w *worker) attempt(ctx context.Context, src *source, b *batch) error {
 	return w.take(ctx, src, b)
 }
 
-// refresh brings the registry to the one in force.
-func (w *worker) refresh(ctx context.Context) error {
-	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+// refresh brings the registry to the one in force, and says whether one of the halted lanes may go on.
+func (w *worker) refresh(ctx context.Context, halted []int) (adopted bool, err error) {
+	err = postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
+		if len(halted) > 0 {
+			if adopted, err = lane.Adopted(ctx, tx, halted); err != nil {
+				return err
+			}
+		}
 		w.registry, err = feed.Current(ctx, tx, w.registry)
 		return err
 	})
+	return adopted && err == nil, err
 }
 
 // errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, or a receipt

@@ -72,8 +72,13 @@ func (s *scene) wantHalts(want ...string) {
 // deleteRecords removes what stands before an offset of a partition of deliveries.
 func (s *scene) deleteRecords(partition int32, before int64) {
 	s.t.Helper()
+	s.deleteRecordsOf(streams.Deliveries, partition, before)
+}
+
+func (s *scene) deleteRecordsOf(topic string, partition int32, before int64) {
+	s.t.Helper()
 	offsets := kadm.Offsets{}
-	offsets.Add(kadm.Offset{Topic: s.Cluster.Topic(streams.Deliveries), Partition: partition, At: before})
+	offsets.Add(kadm.Offset{Topic: s.Cluster.Topic(topic), Partition: partition, At: before})
 	resp, err := kadm.NewClient(s.Client).DeleteRecords(s.t.Context(), offsets)
 	if err == nil {
 		err = resp.Error()
@@ -199,7 +204,17 @@ func TestALogThatWasCutOffAndWrittenOnHaltsItsPartitionAlone(t *testing.T) {
 	s.begin("")
 	s.PublishTo(1, numbered("a", 4)...)
 	s.ingested()
-	// A new leader that had only two of the four records: it says so, and has others by now.
+	s.cutOff(1, 2)
+	s.PublishTo(1, numbered("b", 2)...)
+	s.wantHalts("1 log_truncated 2-4")
+	s.PublishTo(0, numbered("c", 2)...)
+	s.wantTallyBut(1, "accepted 6")
+}
+
+// cutOff gives a partition of deliveries a new leader that had none of the records from an offset on: it says so, and has others
+// by now.
+func (s *scene) cutOff(partition int32, end int64) {
+	s.t.Helper()
 	s.Broker.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.Broker.KeepControl()
 		asked := req.(*kmsg.OffsetForLeaderEpochRequest)
@@ -208,7 +223,7 @@ func TestALogThatWasCutOffAndWrittenOnHaltsItsPartitionAlone(t *testing.T) {
 			told := kmsg.OffsetForLeaderEpochResponseTopic{Topic: topic.Topic}
 			for _, p := range topic.Partitions {
 				one := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-				one.Partition, one.LeaderEpoch, one.EndOffset = p.Partition, p.LeaderEpoch, 2
+				one.Partition, one.LeaderEpoch, one.EndOffset = p.Partition, p.LeaderEpoch, end
 				told.Partitions = append(told.Partitions, one)
 			}
 			answer.Topics = append(answer.Topics, told)
@@ -217,15 +232,11 @@ func TestALogThatWasCutOffAndWrittenOnHaltsItsPartitionAlone(t *testing.T) {
 	})
 	node, _, err := s.Broker.AddNode(-1, 0)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	if err := s.Broker.MoveTopicPartition(s.Cluster.Topic(streams.Deliveries), 1, node); err != nil {
-		t.Fatal(err)
+	if err := s.Broker.MoveTopicPartition(s.Cluster.Topic(streams.Deliveries), partition, node); err != nil {
+		s.t.Fatal(err)
 	}
-	s.PublishTo(1, numbered("b", 2)...)
-	s.wantHalts("1 log_truncated 2-4")
-	s.PublishTo(0, numbered("c", 2)...)
-	s.wantTallyBut(1, "accepted 6")
 }
 
 func TestATopicMadeAgainIsHalted(t *testing.T) {

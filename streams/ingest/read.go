@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/mapping"
@@ -103,8 +104,14 @@ func (w *worker) routeCommand(e *event) {
 		return
 	}
 	e.command, e.tenant = c, tenant
+	key := commandKey(tenant, ev)
+	e.key = &key
+}
+
+// commandKey is the replay key of a command.
+func commandKey(tenant string, ev *delivery.Event) receipt.Key {
 	who := offer.Source{Tenant: tenant, Connector: streams.Commands}
-	e.key = &receipt.Key{Tenant: tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
+	return receipt.Key{Tenant: tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID}.ID()}
 }
 
 // maxRunBytes bounds a run id, which is part of a key as id and source are.

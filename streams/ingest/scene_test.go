@@ -195,7 +195,7 @@ func (s *scene) ingested(but ...partition) {
 	s.Until("all records to be ingested", func(ctx context.Context) (bool, error) {
 		behind := len(ends)
 		err := s.inspect(ctx, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, "SELECT p.topic, p.partition, p.next FROM audit_v1.position AS p WHERE p.kind = 'input'")
+			rows, err := tx.Query(ctx, "SELECT p.topic, p.partition, p.next FROM audit_v1.position AS p WHERE p.kind = 'input' AND p.retired_at IS NULL")
 			if err != nil {
 				return err
 			}
@@ -226,6 +226,11 @@ func ask[T any](s *scene, sql string, args ...any) (value T) {
 		s.t.Fatal(err)
 	}
 	return value
+}
+
+// asked is a condition for Until: a question to the views of audit_v1 that is answered with true.
+func (s *scene) asked(sql string, args ...any) func(context.Context) (bool, error) {
+	return func(context.Context) (bool, error) { return ask[bool](s, sql, args...), nil }
 }
 
 // An outcome is one row of audit_v1.outcome.

@@ -36,6 +36,7 @@ type source struct {
 	topics    []string                       // that are consumed, by their own names
 	pending   []kgo.FetchTopicPartition      // polled, and not yet in a batch
 	starts    int                            // see lane.Start: of the lanes taken over since it was last looked at
+	halted    map[string]map[int32]int       // lanes of this worker's partitions that rest until an operator decides
 }
 
 // A position is a partition of this worker and the next offset it expects to store.
@@ -50,7 +51,7 @@ const pollFor = time.Second
 
 // open joins the group.
 func (w *worker) open(ctx context.Context) (*source, error) {
-	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}}
+	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}}
 	topics := append([]string{streams.Commands}, w.cfg.Topics...)
 	slices.Sort(topics)
 	src.topics = slices.Compact(topics)
@@ -104,9 +105,13 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 			i := slices.IndexFunc(lanes, func(l lane.Lane) bool { return l.Partition == p })
 			if i < 0 || lanes[i].HaltReason != "" {
 				src.rest(name, p)
+				if i >= 0 {
+					src.halted[name][p] = lanes[i].ID
+				}
 				partitions[p] = kgo.NewOffset().At(0)
 				continue
 			}
+			delete(src.halted[name], p)
 			taken = append(taken, lanes[i].ID)
 			src.client.ResumeFetchPartitions(map[string][]int32{name: {p}})
 			partitions[p] = kgo.NewOffset().At(lanes[i].Next)
@@ -155,11 +160,27 @@ func (src *source) forget(name string, p int32) {
 	src.pending = slices.DeleteFunc(src.pending, func(f kgo.FetchTopicPartition) bool { return f.Topic == name && f.Partition == p })
 }
 
-// rest reads a partition no further. The caller holds mu.
+// rest reads a partition no further, and for an operator's decision looks out at its lane. The caller holds mu.
 func (src *source) rest(name string, p int32) {
 	src.client.PauseFetchPartitions(map[string][]int32{name: {p}})
+	if src.halted[name] == nil {
+		src.halted[name] = map[int32]int{}
+	}
+	if pos := src.positions[name][p]; pos != nil {
+		src.halted[name][p] = pos.lane.ID
+	}
 	delete(src.positions[name], p)
 	src.forget(name, p)
+}
+
+// resting are the halted lanes of this worker's partitions.
+func (src *source) resting() (lanes []int) {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	for _, partitions := range src.halted {
+		lanes = slices.AppendSeq(lanes, maps.Values(partitions))
+	}
+	return lanes
 }
 
 func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -168,6 +189,7 @@ func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]i
 	for name, partitions := range lost {
 		for _, p := range partitions {
 			delete(src.positions[name], p)
+			delete(src.halted[name], p)
 			src.forget(name, p)
 		}
 	}

@@ -190,23 +190,31 @@ func (p *Pipeline) ApplyFeed(spec feed.Spec) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	at := p.Publish(Event(streams.Commands, spec.Tenant, body, map[string]string{
-		"id": uuid.NewString(), "source": "/test", "type": streams.FeedApplyType, streams.ExtTenant: spec.Tenant}))[0]
-	p.Until("the feed to be applied", func(ctx context.Context) (bool, error) {
-		var outcome, reason string
+	if fault := p.Command(spec.Tenant, streams.FeedApplyType, body, nil); fault != "" {
+		p.t.Fatalf("feed %s: %s", spec.Feed, fault)
+	}
+}
+
+// Command publishes a command, waits for what becomes of it, and returns the reason of its refusal; "" where it was accepted,
+// or had been before under its id. Of the attributes it adds those that every command has.
+func (p *Pipeline) Command(tenant, kind string, data []byte, attributes map[string]string) (refusal string) {
+	p.t.Helper()
+	all := map[string]string{"id": uuid.NewString(), "source": "/test", "type": kind, streams.ExtTenant: tenant}
+	maps.Copy(all, attributes)
+	at := p.Publish(Event(streams.Commands, tenant, data, all))[0]
+	p.Until("the command to be decided", func(ctx context.Context) (bool, error) {
 		err := postgres.InTx(ctx, p.Pool, postgres.Inspect, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, `SELECT o.outcome, coalesce(o.reason, '')
+			return tx.QueryRow(ctx, `SELECT coalesce(o.reason, '')
 			                           FROM audit_v1.outcome AS o JOIN audit_v1.position AS p ON p.lane = o.lane
-			                          WHERE (p.topic, p.partition, o."offset") = ($1, $2, $3)`, streams.Commands, at.Partition, at.Offset).Scan(&outcome, &reason)
+			                          WHERE (p.topic, p.partition, o."offset") = ($1, $2, $3)
+			                            AND p.retired_at IS NULL`, streams.Commands, at.Partition, at.Offset).Scan(&refusal)
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
-		if err == nil && outcome != "accepted" {
-			err = fmt.Errorf("feed %s: %s %s", spec.Feed, outcome, reason)
-		}
 		return err == nil, err
 	})
+	return refusal
 }
 
 // Event is a CloudEvent with JSON as a record to publish, in binary mode. Of the attributes it adds specversion and, unless

@@ -1,0 +1,69 @@
+package ingest
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/schemas"
+)
+
+// contracts are the schemas of events' data, by type. None is ever loaded by its URL.
+var contracts = sync.OnceValue(func() map[string]*jsonschema.Schema {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	files, err := fs.Glob(schemas.Events, "events/*.json")
+	if err != nil {
+		panic("ingest: the embedded schemas: " + err.Error())
+	}
+	ids := map[string]string{}
+	for _, name := range files {
+		b, err := schemas.Events.ReadFile(name)
+		var doc any
+		if err == nil {
+			doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		}
+		id := "https://offerlog.dev/schemas/" + name
+		if err == nil {
+			err = c.AddResource(id, doc)
+		}
+		if err != nil {
+			panic("ingest: the embedded schema " + name + ": " + err.Error())
+		}
+		ids[strings.TrimSuffix(path.Base(name), ".json")] = id
+	}
+	compiled := map[string]*jsonschema.Schema{}
+	for kind, id := range ids {
+		compiled[kind] = c.MustCompile(id)
+	}
+	return compiled
+})
+
+// conforms holds an event's data against the schema of its type; what is wrong is a fault with the JSON Pointer of the place.
+func conforms(ev *delivery.Event) *offer.Fault {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ev.Data))
+	if err != nil {
+		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Detail: "payload_malformed", Message: err.Error()}
+	}
+	var invalid *jsonschema.ValidationError
+	if err = contracts()[ev.Type].Validate(doc); !errors.As(err, &invalid) {
+		return nil
+	}
+	for len(invalid.Causes) > 0 {
+		invalid = invalid.Causes[0]
+	}
+	pointer := ""
+	for _, token := range invalid.InstanceLocation {
+		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+	}
+	return refusal(pointer, "%s", invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
+}
