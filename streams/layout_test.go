@@ -142,7 +142,7 @@ func TestM_05_the_required_libraries_are_used(t *testing.T) {
 // owners says which package writes which table; nobody else's SQL does.
 var owners = map[string]string{
 	"lane": "lane", "gap": "lane", "commit_journal": "lane",
-	"receipt": "receipt", "outcome": "receipt",
+	"receipt": "receipt", "outcome": "receipt", "receipt_horizon": "receipt",
 	"quarantine": "quarantine",
 	"run":        "run", "run_page": "run",
 	"observation": "history", "sighting": "history",

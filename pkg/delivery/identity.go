@@ -47,16 +47,15 @@ func (id Identity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(lists(id))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads what MarshalJSON writes. Values of another kind are left out, as they are of any field: the schema of
+// feeds tells what is wrong with them.
 func (id *Identity) UnmarshalJSON(b []byte) error {
 	if bytes.HasPrefix(b, []byte(`"`)) {
 		*id = Identity{}
 		return nil
 	}
 	type lists Identity
-	if err := json.Unmarshal(b, (*lists)(id)); err != nil {
-		return fmt.Errorf("read an identity: %w", err)
-	}
+	_ = json.Unmarshal(b, (*lists)(id))
 	slices.Sort(id.Fields)
 	slices.Sort(id.Fallback)
 	return nil

@@ -80,6 +80,9 @@ func decode(root any) (Spec, problemList) {
 			found = append(found, Problem{Setting: p.Field, Message: p.Message, within: p.Line > 0, line: p.Line, column: p.Column})
 		}
 	}
+	if p := spec.Policy.problem(); p != "" {
+		found = append(found, Problem{Setting: "policy.tombstone_horizon", Message: p})
+	}
 	problems.merge(found)
 	if len(problems) > 0 {
 		return Spec{}, problems

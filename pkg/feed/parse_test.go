@@ -52,6 +52,10 @@ func TestWhatAFeedFileCanSay(t *testing.T) {
 		"a fallback where nothing does": {head + "identity: {fallback: [account, endpoint, cursor, time, payload]}\n" + tail, func(s feed.Spec) bool {
 			return len(s.Identity.Fallback) == 5 && s.Identity.Weak()
 		}},
+		"horizons in other units": {head + "policy: {dedupe_horizon: 36h, tombstone_horizon: 48h}\n" + tail, func(s feed.Spec) bool {
+			b, _ := s.JSON()
+			return s.Policy.DedupeHorizon == feed.Duration(36*time.Hour) && strings.Contains(string(b), `"dedupe_horizon":"36h","tombstone_horizon":"2d"`)
+		}},
 		"a word that old YAML took for a boolean is a text": {head + "null_tokens: [no, off, 'null', ~x]\n" + tail, func(s feed.Spec) bool {
 			return strings.Join(s.NullTokens, "|") == "no|off|null|~x"
 		}},
@@ -138,6 +142,10 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"missing settings": {"feed: f\norder: version\n", []string{"1:1: accepts: is missing; want the topics", "1:1: account: is missing; want a printable text",
 			"1:1: connector: is missing", "1:1: mapping: is missing; want a version, and fields or a program", "1:1: tenant: is missing; want 1 to 64 of a-z"}},
 
+		"S_004_19 a tombstone horizon shorter than a replay": {head + "policy: {tombstone_horizon: 9599h}\n" + tail, []string{"6:29: policy.tombstone_horizon: 9599h is shorter than dedupe_horizon, 400d: what is replayed after a deletion was forgotten would be for sale again"}},
+		"a dedupe horizon longer than the default one":       {head + "policy: {dedupe_horizon: 401d}\n" + tail, []string{"6:1: policy.tombstone_horizon: 400d is shorter than dedupe_horizon, 401d"}},
+		"horizons that are none":                             {head + "policy: {dedupe_horizon: 0d, tombstone_horizon: 1y}\n" + tail, []string{`6:26: policy.dedupe_horizon: "0d" does not fit; want a whole number of days, hours or minutes, such as 400d, 24h or 15m`, `6:49: policy.tombstone_horizon: "1y" does not fit`}},
+
 		"an account that YAML takes for octal":  {with("account: A", "account: 0017"), []string{`4:10: account: 0017 is neither a plain number nor a text; write a number in decimal digits, a text in quotes: "0017"`}},
 		"an account that YAML takes for hex":    {with("account: A", "account: 0x1F"), []string{"4:10: account: 0x1F is neither"}},
 		"an account that is a number":           {with("account: A", "account: 17"), []string{`4:10: account: 17 does not fit; want a printable text of 1 to 128 bytes; a text needs quotes: "17"`}},
@@ -164,7 +172,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a fallback that is none":               {head + "identity: {fallback: [payload, subject]}\n" + tail, []string{`6:32: identity.fallback.1: "subject" does not fit; want account, endpoint, cursor, time or payload`}},
 		"a format of another version":           {head + "format: {kind: edi}\n" + tail, []string{`6:16: format.kind: "edi" does not fit; want json, ndjson, csv or xml`}},
 		"a policy that is not known":            {head + "policy: {invalid_row: reject}\n" + tail, []string{`6:23: policy.invalid_row: "reject" does not fit; want row or delivery`}},
-		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row"}},
+		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row, dedupe_horizon, tombstone_horizon"}},
 		"limits that limit nothing":             {head + "limits: {max_bytes: 0, max_rows: -1, max_depth: 10000}\n" + tail, []string{"6:21: limits.max_bytes: 0", "6:34: limits.max_rows: -1", "6:49: limits.max_depth: 10000"}},
 		"a limit with marks":                    {head + "limits: {max_bytes: 16_777}\n" + tail, []string{"6:21: limits.max_bytes: 16_777 is neither"}},
 		"a layout without its zone":             {head + "time: {layout: DD.MM.YYYY}\n" + tail, []string{"6:1: time.zone: is missing; want an IANA name"}},

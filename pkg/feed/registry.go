@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,9 @@ import (
 
 //go:embed load.sql
 var loadSQL string
+
+//go:embed horizons.sql
+var horizonsSQL string
 
 // Querier is what the readers here need: a pool, a connection or a transaction.
 type Querier interface {
@@ -34,7 +38,7 @@ type Feed struct {
 	MappingVersion int // the one in force
 	Reading        mapping.Spec
 	ReadingDigest  offer.Digest // of Reading
-	InvalidRow     string       // InvalidRowAlone or InvalidRowDelivery
+	Policy         Policy
 }
 
 // Who is whose deliveries the feed's are.
@@ -75,22 +79,28 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 	}
 	r := &Registry{routes: map[route]*Feed{}}
 	var (
-		tenant, name, connector, account, source, invalidRow *string
-		topics                                               []string
-		version                                              *int
-		identity, digest, reading                            []byte
+		tenant, name, connector, account, source *string
+		topics                                   []string
+		version                                  *int
+		identity, policy, digest, reading        []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &invalidRow, &digest, &reading}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &policy, &digest, &reading}, func() error {
 		if tenant == nil {
 			return nil // no feed yet
 		}
-		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, InvalidRow: *invalidRow}
+		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version}
 		copy(f.ReadingDigest[:], digest)
 		if err := json.Unmarshal(identity, &f.Identity); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
 		}
 		if err := json.Unmarshal(reading, &f.Reading); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
+		}
+		if err := json.Unmarshal(policy, &f.Policy); err != nil {
+			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
+		}
+		if p := f.Policy.problem(); p != "" {
+			return fmt.Errorf("feed %s of tenant %s: policy.tombstone_horizon: %s", f.Name, f.Tenant, p)
 		}
 		// A version that would be read in another way than when it was applied must not be read at all.
 		if f.Reading.Digest() != f.ReadingDigest {
@@ -144,4 +154,33 @@ func lock(ctx context.Context, tx pgx.Tx, statement string) (version int64, err 
 		return 0, fmt.Errorf("lock the registry: %w", err)
 	}
 	return version, nil
+}
+
+// A Horizon is for how long the deliveries of a feed are known by their receipts.
+type Horizon struct {
+	Tenant string
+	Feed   string
+	Dedupe time.Duration
+}
+
+// Horizons reads those of all feeds; the janitor's role may.
+func Horizons(ctx context.Context, q Querier) ([]Horizon, error) {
+	rows, err := q.Query(ctx, horizonsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("read the horizons of the feeds: %w", err)
+	}
+	horizons, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Horizon, err error) {
+		var text string
+		if err := row.Scan(&h.Tenant, &h.Feed, &text); err != nil {
+			return h, err
+		}
+		if h.Dedupe = time.Duration(parseDuration(text)); h.Dedupe == 0 {
+			err = fmt.Errorf("feed %s of tenant %s: dedupe_horizon %q is no duration", h.Feed, h.Tenant, text)
+		}
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the horizons of the feeds: %w", err)
+	}
+	return horizons, nil
 }

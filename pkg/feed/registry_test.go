@@ -120,7 +120,7 @@ func TestTopicAndSourceSelectTheFeed(t *testing.T) {
 	if want := (delivery.Identity{Fields: []string{"exportid"}}); !reflect.DeepEqual(f.Identity, want) {
 		t.Errorf("got identity %+v, want %+v", f.Identity, want)
 	}
-	if f.MappingVersion != 1 || f.InvalidRow != feed.InvalidRowAlone || f.ReadingDigest != f.Reading.Digest() || f.ReadingDigest != parse(t).Reading().Digest() {
+	if f.MappingVersion != 1 || f.Policy.InvalidRow != feed.InvalidRowAlone || f.ReadingDigest != f.Reading.Digest() || f.ReadingDigest != parse(t).Reading().Digest() {
 		t.Errorf("got %+v", f)
 	}
 	if res := read(t, feed.Spec{Order: f.Reading.Order, Mapping: feed.Mapping{Fields: f.Reading.Fields}}, []byte(`{"sku":"A-1"}`)); len(res.Rejected) != 1 {
@@ -196,7 +196,7 @@ func TestApply(t *testing.T) {
 			}
 			for _, topic := range s.Accepts.Topics {
 				f := after.Route(topic, s.Accepts.Source)
-				if f == nil || f.Name != "f" || f.MappingVersion != s.Mapping.Version || f.InvalidRow != s.Policy.InvalidRow || f.ReadingDigest != s.Reading().Digest() {
+				if f == nil || f.Name != "f" || f.MappingVersion != s.Mapping.Version || f.Policy.InvalidRow != s.Policy.InvalidRow || f.ReadingDigest != s.Reading().Digest() {
 					t.Errorf("on topic %s: got %+v", topic, f)
 				}
 			}
@@ -234,28 +234,52 @@ func TestAMappingVersionIsFrozen(t *testing.T) {
 	}
 }
 
-func TestAMappingThatWasChangedBehindItsBackIsNotRead(t *testing.T) {
-	dsn := rig.Database(t)
-	pool, err := postgres.Open(t.Context(), dsn, 2)
-	if err != nil {
-		t.Fatal(err)
+func TestWhatWasChangedBehindTheRegistrysBackIsNotRead(t *testing.T) {
+	for name, c := range map[string]struct{ statement, want string }{
+		"a mapping": {`UPDATE mapping SET spec = jsonb_set(spec, '{fields,source_record}', '".id"')`, "mapping version 1 does not have the digest"},
+		"S_004_19 a tombstone horizon shorter than the longest replay": {`UPDATE feed SET spec = jsonb_set(spec, '{policy,tombstone_horizon}', '"30d"')`,
+			"policy.tombstone_horizon: 30d is shorter than dedupe_horizon, 400d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn := rig.Database(t)
+			pool, err := postgres.Open(t.Context(), dsn, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			mustApply(t, pool, parse(t))
+			super, err := pgx.Connect(t.Context(), rig.DatabaseAsSuperuser(t, dsn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = super.Close(t.Context()) }()
+			if _, err := super.Exec(t.Context(), c.statement); err != nil {
+				t.Fatal(err)
+			}
+			err = postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+				_, err := feed.Load(t.Context(), tx)
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), "feed f of tenant t1: "+c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
-	t.Cleanup(pool.Close)
+}
+
+func TestHorizonsAreTheJanitorsToRead(t *testing.T) {
+	pool := open(t)
 	mustApply(t, pool, parse(t))
-	super, err := pgx.Connect(t.Context(), rig.DatabaseAsSuperuser(t, dsn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = super.Close(t.Context()) }()
-	if _, err := super.Exec(t.Context(), `UPDATE mapping SET spec = jsonb_set(spec, '{fields,source_record}', '".id"')`); err != nil {
-		t.Fatal(err)
-	}
-	err = postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
-		_, err := feed.Load(t.Context(), tx)
+	mustApply(t, pool, parse(t, "feed: f", "feed: g", "/s", "/t", "order:", "policy: {dedupe_horizon: 36h}\norder:"))
+	err := postgres.InTx(t.Context(), pool, postgres.Janitor, func(tx pgx.Tx) error {
+		got, err := feed.Horizons(t.Context(), tx)
+		if want := []feed.Horizon{{Tenant: "t1", Feed: "f", Dedupe: 400 * 24 * time.Hour}, {Tenant: "t1", Feed: "g", Dedupe: 36 * time.Hour}}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "feed f of tenant t1: mapping version 1 does not have the digest") {
-		t.Errorf("got %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -63,6 +63,19 @@ type Mapping struct {
 // A Policy says what is done with what is not right.
 type Policy struct {
 	InvalidRow string `json:"invalid_row"`
+	// For how long a delivery that comes again is known by its receipt.
+	DedupeHorizon Duration `json:"dedupe_horizon"`
+	// For how long a deleted offer is remembered: not shorter than anything of the feed can come again.
+	TombstoneHorizon Duration `json:"tombstone_horizon"`
+}
+
+// problem says why the horizons do not go together, "" where they do. What comes again after its deletion was forgotten would
+// be for sale again.
+func (p Policy) problem() string {
+	if p.TombstoneHorizon < p.DedupeHorizon {
+		return fmt.Sprintf("%s is shorter than dedupe_horizon, %s: what is replayed after a deletion was forgotten would be for sale again; want at least as long", p.TombstoneHorizon, p.DedupeHorizon)
+	}
+	return ""
 }
 
 // Values of Policy.InvalidRow: what one invalid row puts into quarantine.

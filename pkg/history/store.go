@@ -53,6 +53,7 @@ type Standing struct {
 	HasNewest    bool         // the offer has observations
 	Newest       offer.Rank   // Strong and Order of the newest
 	Contradicted bool         // another revision of the same order says something else
+	Claimed      bool         // the row's delivery has made a claim of this order before
 }
 
 // Look returns the standing of each of rows, as the commits that tx sees left it.
@@ -67,25 +68,27 @@ func Look(ctx context.Context, tx pgx.Tx, rows []*Observation) ([]Standing, erro
 		ids       = make([][16]byte, n)
 		revisions = make([]string, n)
 		contents  = make([][]byte, n)
+		delivered = make([][16]byte, n)
 	)
 	for i, o := range rows {
 		nos[i], tenants[i], offers[i], strongs[i], ords[i] = i, o.Key.Tenant, [16]byte(o.Offer), o.Rank.Strong, o.Rank.Order
 		ids[i], revisions[i], contents[i] = [16]byte(o.ID()), o.RevisionKey, o.Rank.Content[:]
+		delivered[i] = [16]byte(o.Delivery)
 	}
-	found, err := tx.Query(ctx, lookSQL, nos, tenants, offers, strongs, ords, ids, revisions, contents)
+	found, err := tx.Query(ctx, lookSQL, nos, tenants, offers, strongs, ords, ids, revisions, contents, delivered)
 	if err != nil {
 		return nil, fmt.Errorf("look up %d rows in history: %w", n, err)
 	}
 	standings := make([]Standing, n)
 	var (
-		i            int
-		content      []byte
-		strong       *bool
-		ord          *int64
-		contradicted bool
+		i                     int
+		content               []byte
+		strong                *bool
+		ord                   *int64
+		contradicted, claimed bool
 	)
-	_, err = pgx.ForEachRow(found, []any{&i, &content, &strong, &ord, &contradicted}, func() error {
-		s := Standing{Known: content != nil, Contradicted: contradicted}
+	_, err = pgx.ForEachRow(found, []any{&i, &content, &strong, &ord, &contradicted, &claimed}, func() error {
+		s := Standing{Known: content != nil, Contradicted: contradicted, Claimed: claimed}
 		copy(s.Content[:], content)
 		if strong != nil {
 			s.HasNewest, s.Newest = true, offer.Rank{Strong: *strong, Order: *ord}

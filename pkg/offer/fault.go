@@ -89,6 +89,10 @@ const (
 	FlagPartialRun     = "partial_run"     // what is shown comes from a run that is not whole
 )
 
+// FlagBeyondHorizon marks a delivery that was accepted before, but so long ago that its receipt has expired: that it is a
+// repeat is known from its claims in history alone.
+const FlagBeyondHorizon = "beyond_horizon"
+
 // Canonicalizations, by name and version. A change of one is a new name.
 const (
 	CanonicalBytes = "bytes/1" // the payload as it is

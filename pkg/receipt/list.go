@@ -80,8 +80,9 @@ type Document struct {
 	Results     offer.Results `json:"results"`
 	Warnings    []Warning     `json:"warnings"` // the first 1,000
 	Flags       []string      `json:"flags"`
-	Held        bool          `json:"held"`     // its run waits for a decision
-	Attempts    int           `json:"attempts"` // events with its replay key so far, this one included
+	Held        bool          `json:"held"` // its run waits for a decision
+	// Attempts are the events with its replay key so far, this one included; of acceptances the one that a receipt tells.
+	Attempts int `json:"attempts"`
 
 	Fingerprint      string    `json:"fingerprint,omitempty"` // hex
 	Canonicalization string    `json:"canonicalization,omitempty"`
@@ -189,6 +190,7 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 		delivery         *uuid.UUID
 		fingerprint, sum []byte
 		retrieved        int64
+		beyond           bool
 		recorded         time.Time
 		first            struct {
 			topic     *string
@@ -206,7 +208,7 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 	err := row.Scan(&d.Tenant, &d.Feed, &delivery, &key.Connector, &key.Account, &d.EventSource, &d.EventID, &d.EventType, &key.Declared,
 		&d.Topic, &d.Partition, &d.Offset, &d.Item, &d.Outcome, &d.Reason, &d.Detail, &d.Message,
 		&d.Canonicalization, &fingerprint, &d.MappingVersion, &d.Rows, &d.Results.Saved, &d.Results.Duplicate, &d.Results.Old,
-		&d.Results.AmbiguousOrder, &d.Results.Rejected, &d.Rejected, &d.Warnings, &d.Run, &d.Page, &retrieved, &recorded,
+		&d.Results.AmbiguousOrder, &d.Results.Rejected, &d.Rejected, &d.Warnings, &beyond, &d.Run, &d.Page, &retrieved, &recorded,
 		&first.topic, &first.partition, &first.offset, &first.item,
 		&artifact.object, &artifact.keyID, &artifact.state, &artifact.offset, &artifact.item, &sum, &artifact.length,
 		&observations, &d.Attempts)
@@ -226,6 +228,9 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 	if artifact.object != nil {
 		d.Artifact = &Evidence{*artifact.object, *artifact.keyID, *artifact.state, *artifact.offset, *artifact.item,
 			fmt.Sprintf("%x", sum), *artifact.length}
+	}
+	if beyond {
+		d.Flags = append(d.Flags, offer.FlagBeyondHorizon)
 	}
 	if d.Rejected == nil {
 		d.Rejected = []offer.Fault{}

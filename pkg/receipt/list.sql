@@ -8,7 +8,7 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
        coalesce(o.event_source, ''), coalesce(o.event_id, ''), coalesce(o.event_type, ''), coalesce(o.declared, ''),
        l.topic, l.partition, o."offset", o.item, o.outcome, coalesce(o.reason, ''), coalesce(o.detail, ''), coalesce(o.message, ''),
        coalesce(o.canonicalization, ''), o.fingerprint, coalesce(o.mapping_version, 0), o.rows, o.saved, o.duplicate, o.old,
-       o.ambiguous_order, o.rejected, o.rejections, o.warnings, coalesce(o.run, ''), coalesce(o.page, 0), o.retrieved_ns, o.recorded_at,
+       o.ambiguous_order, o.rejected, o.rejections, o.warnings, coalesce(o.beyond_horizon, false), coalesce(o.run, ''), coalesce(o.page, 0), o.retrieved_ns, o.recorded_at,
        first_lane.topic, first_lane.partition, o.accepted_offset, o.accepted_item,
        e.object, e.key_id, e.state, e."offset", e.item, e.sum, e.length,
        ARRAY(SELECT c.id
@@ -19,7 +19,8 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
                                   OFFSET 0) AS c
               ORDER BY n.seq),
        CASE WHEN o.delivery IS NULL THEN 1
-            ELSE (SELECT count(*) FROM receipt AS r WHERE (r.tenant, r.delivery) = (o.tenant, o.delivery))
+            ELSE greatest((SELECT count(*) FROM receipt AS r WHERE (r.tenant, r.delivery) = (o.tenant, o.delivery)),
+                          CASE WHEN o.outcome = 'accepted' THEN 1 END)
                + (SELECT count(*) FROM outcome AS x WHERE (x.tenant, x.delivery) = (o.tenant, o.delivery) AND x.outcome <> 'accepted')
        END
   FROM unnest($1::int[], $2::bigint[], $3::int[]) AS p (lane, "offset", item)

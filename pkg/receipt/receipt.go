@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
 )
 
 //go:embed claim.sql
@@ -62,7 +63,8 @@ type Receipt struct {
 }
 
 // Claim takes the keys of receipts that are free. It returns those that stand there now, of every key given: a receipt
-// whose Place differs from the one given was there before.
+// whose Place differs from the one given was there before. One that was there and is gone by now, since it has expired, is a
+// postgres.ErrLostRace: the transaction begins again.
 func Claim(ctx context.Context, tx pgx.Tx, receipts []Receipt) (map[Key]Receipt, error) {
 	n := len(receipts)
 	standing := make(map[Key]Receipt, n)
@@ -111,6 +113,9 @@ func Claim(ctx context.Context, tx pgx.Tx, receipts []Receipt) (map[Key]Receipt,
 	found, err := Find(ctx, tx, lost)
 	if err != nil {
 		return nil, err
+	}
+	if len(found) < len(lost) {
+		return nil, fmt.Errorf("claim %d receipts, %d of them expired meanwhile: %w", n, len(lost)-len(found), postgres.ErrLostRace)
 	}
 	for k, r := range found {
 		standing[k] = r
@@ -179,6 +184,7 @@ type Attempt struct {
 	Results        offer.Results
 	Rejections     []offer.Fault
 	Warnings       []Warning // by row
+	BeyondHorizon  bool      // it was accepted before, and its receipt has expired since
 	Run            string
 	Page           int
 	FirstSeq       int64 // of its observations and sightings; 0: it has none
@@ -202,7 +208,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		rejections, warnings, declared                             = texts(n), texts(n), texts(n)
 		deliveries                                                 = make([]pgtype.UUID, n)
 		digests                                                    = make([][]byte, n)
-		archived                                                   = make([]bool, n)
+		archived, beyond                                           = make([]bool, n), make([]bool, n)
 		recorded                                                   = make([]time.Time, n)
 	)
 	for i, a := range attempts {
@@ -235,10 +241,11 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		}
 		runs[i], pages[i], firstSeq[i], lastSeq[i] = a.Run, a.Page, a.FirstSeq, a.LastSeq
 		retrieved[i], recorded[i], declared[i] = a.RetrievedAt.UnixNano(), a.RecordedAt, a.Declared
+		beyond[i] = a.BeyondHorizon
 	}
 	_, err := tx.Exec(ctx, recordSQL, lanes, offsets, items, tenants, deliveries, feeds, sources, ids, types, outcomes, reasons, details,
 		messages, canonical, digests, archived, acceptedLane, acceptedOffset, acceptedItem, mappings, counts, saved, duplicate, old,
-		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded, declared)
+		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded, declared, beyond)
 	if err != nil {
 		return fmt.Errorf("record %d attempts: %w", n, err)
 	}

@@ -23,8 +23,9 @@ CREATE TABLE feed (
     applied_at      timestamptz NOT NULL,
     PRIMARY KEY (tenant, name)
 );
-CALL protect('feed', ARRAY['offerlog_ingest'], ARRAY['offerlog_read', 'offerlog_audit']);
+CALL protect('feed', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON feed TO offerlog_ingest;
+GRANT SELECT ON feed TO offerlog_janitor;
 
 -- Topic and source select the feed, whoever the tenant is: that is why this key alone does not begin with the tenant.
 CREATE TABLE feed_route (

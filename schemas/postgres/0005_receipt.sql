@@ -1,5 +1,6 @@
 -- +goose Up
--- One row for each accepted delivery: its replay key is taken, and this is where its outcome stands.
+-- One row for each accepted delivery: its replay key is taken, and this is where its outcome stands. The janitor removes it
+-- when it is older than the feed's policy.dedupe_horizon.
 CREATE TABLE receipt (
     tenant           text     NOT NULL,
     delivery         uuid     NOT NULL, -- derived from the replay key
@@ -10,8 +11,9 @@ CREATE TABLE receipt (
     item             int      NOT NULL,
     PRIMARY KEY (tenant, delivery)
 );
-CALL protect('receipt', ARRAY['offerlog_ingest'], ARRAY['offerlog_read', 'offerlog_audit']);
+CALL protect('receipt', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON receipt TO offerlog_ingest;
+GRANT SELECT, DELETE ON receipt TO offerlog_janitor;
 
 -- One row for each attempt: every event of every record in [start, next) of a lane has exactly one.
 CREATE TABLE outcome (
@@ -48,14 +50,16 @@ CREATE TABLE outcome (
     page             int,
     first_seq        bigint,               -- of the numbers given to its observations and sightings
     last_seq         bigint,
+    beyond_horizon   bool,                 -- it was accepted before, and its receipt has expired since; null: not so
     retrieved_ns     bigint      NOT NULL,
     recorded_at      timestamptz NOT NULL,
     PRIMARY KEY (lane, "offset", item)
 );
 -- Accepted attempts are found through the receipt; the others, which are few, through this.
 CREATE INDEX outcome_repeat ON outcome (tenant, delivery) WHERE outcome <> 'accepted';
-CALL protect('outcome', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CALL protect('outcome', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON outcome TO offerlog_ingest;
+GRANT SELECT ON outcome TO offerlog_janitor;
 -- Who reads history finds a delivery's part of it by the numbers that it got; what became of it else is the auditors'.
 CREATE POLICY tenant_offerlog_read ON outcome FOR SELECT TO offerlog_read USING (tenant = current_tenant());
 GRANT SELECT (lane, "offset", item, tenant, first_seq, last_seq) ON outcome TO offerlog_read;

@@ -36,7 +36,8 @@ SELECT l.topic_id, l.partition, o."offset", o.item, o.outcome, o.reason, o.detai
                                    ORDER BY a.first DESC
                                    LIMIT 1) END AS artifact_id,
        o.lane, o.accepted_lane, o.accepted_offset, o.accepted_item, o.mapping_version, o.rows, o.saved, o.duplicate, o.old,
-       o.ambiguous_order, o.rejected, o.rejections, o.run, o.page, o.first_seq, o.last_seq, o.retrieved_ns, o.recorded_at, o.declared
+       o.ambiguous_order, o.rejected, o.rejections, o.run, o.page, o.first_seq, o.last_seq, o.retrieved_ns, o.recorded_at, o.declared,
+       o.beyond_horizon
   FROM outcome AS o
   JOIN lane AS l ON l.id = o.lane;
 

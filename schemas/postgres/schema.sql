@@ -661,6 +661,7 @@ CREATE TABLE public.outcome (
     page integer,
     first_seq bigint,
     last_seq bigint,
+    beyond_horizon boolean,
     retrieved_ns bigint NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
     CONSTRAINT outcome_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'duplicate'::text, 'quarantined'::text, 'skipped'::text])))
@@ -713,7 +714,8 @@ CREATE VIEW audit_v1.outcome AS
     o.last_seq,
     o.retrieved_ns,
     o.recorded_at,
-    o.declared
+    o.declared,
+    o.beyond_horizon
    FROM (public.outcome o
      JOIN public.lane l ON ((l.id = o.lane)));
 
@@ -824,6 +826,24 @@ CREATE VIEW audit_v1.receipt AS
    FROM public.receipt r;
 
 ALTER TABLE audit_v1.receipt OWNER TO offerlog_inspector;
+
+CREATE TABLE public.receipt_horizon (
+    lane integer NOT NULL,
+    keep_ns bigint NOT NULL,
+    expired bigint NOT NULL
+);
+
+ALTER TABLE public.receipt_horizon OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.receipt_horizon AS
+ SELECT h.lane,
+    max(h.expired) AS expired
+   FROM public.receipt_horizon h
+  GROUP BY h.lane;
+
+ALTER TABLE audit_v1.receipt_horizon OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.receipt_horizon IS 'below this offset of a lane, an accepted delivery may have no receipt any more';
 
 CREATE VIEW audit_v1.relay AS
  SELECT c.lane,
@@ -1066,6 +1086,9 @@ ALTER TABLE ONLY public.publication
 ALTER TABLE ONLY public.quarantine
     ADD CONSTRAINT quarantine_pkey PRIMARY KEY (tenant, id);
 
+ALTER TABLE ONLY public.receipt_horizon
+    ADD CONSTRAINT receipt_horizon_pkey PRIMARY KEY (lane, keep_ns);
+
 ALTER TABLE ONLY public.receipt
     ADD CONSTRAINT receipt_pkey PRIMARY KEY (tenant, delivery);
 
@@ -1279,6 +1302,8 @@ CREATE POLICY worker_offerlog_inspector ON public.tenant_key TO offerlog_inspect
 
 CREATE POLICY worker_offerlog_inspector ON public.token TO offerlog_inspector USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.feed TO offerlog_janitor USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.outbox TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.outbox_0 TO offerlog_janitor USING (true) WITH CHECK (true);
@@ -1286,6 +1311,10 @@ CREATE POLICY worker_offerlog_janitor ON public.outbox_0 TO offerlog_janitor USI
 CREATE POLICY worker_offerlog_janitor ON public.outbox_1 TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.outbox_2 TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.outcome TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.receipt TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.current_offer TO offerlog_project USING (true) WITH CHECK (true);
 
@@ -1437,6 +1466,7 @@ GRANT SELECT ON TABLE public.feed TO offerlog_read;
 GRANT SELECT ON TABLE public.feed TO offerlog_audit;
 GRANT SELECT ON TABLE public.feed TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.feed TO offerlog_ingest;
+GRANT SELECT ON TABLE public.feed TO offerlog_janitor;
 
 GRANT SELECT ON TABLE public.mapping TO offerlog_read;
 GRANT SELECT ON TABLE public.mapping TO offerlog_audit;
@@ -1458,6 +1488,7 @@ GRANT SELECT ON TABLE audit_v1.outbox TO offerlog_inspect;
 GRANT SELECT ON TABLE public.outcome TO offerlog_audit;
 GRANT SELECT ON TABLE public.outcome TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.outcome TO offerlog_ingest;
+GRANT SELECT ON TABLE public.outcome TO offerlog_janitor;
 
 GRANT SELECT(lane) ON TABLE public.outcome TO offerlog_read;
 
@@ -1487,8 +1518,14 @@ GRANT SELECT ON TABLE public.receipt TO offerlog_read;
 GRANT SELECT ON TABLE public.receipt TO offerlog_audit;
 GRANT SELECT ON TABLE public.receipt TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.receipt TO offerlog_ingest;
+GRANT SELECT,DELETE ON TABLE public.receipt TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.receipt TO offerlog_inspect;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.receipt_horizon TO offerlog_janitor;
+GRANT SELECT ON TABLE public.receipt_horizon TO offerlog_inspector;
+
+GRANT SELECT ON TABLE audit_v1.receipt_horizon TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.relay TO offerlog_inspect;
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -315,6 +317,11 @@ type again struct {
 	request mapping.Request
 }
 
+// own are those of the delivery's claims that this acceptance has made: there may be another one, beyond the horizon.
+func (d *again) own(claims []history.Event) []history.Event {
+	return slices.DeleteFunc(slices.Clone(claims), func(e history.Event) bool { return claim(&e).Seq < d.FirstSeq || claim(&e).Seq > d.LastSeq })
+}
+
 func (d *again) replayKey() offer.ReplayKey {
 	who := offer.Source{Tenant: d.Tenant, Connector: d.connector, Account: d.account}
 	return offer.ReplayKey{Source: who, EventSource: d.EventSource, EventID: d.EventID, Declared: d.Declared}
@@ -365,7 +372,7 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 			a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
 			continue
 		}
-		if err := a.hold(ctx, l, d, res, claims[*d.Delivery]); err != nil {
+		if err := a.hold(ctx, l, d, res, d.own(claims[*d.Delivery])); err != nil {
 			return err
 		}
 	}

@@ -81,6 +81,7 @@ type outcome struct {
 	results      offer.Results
 	rowsRejected []rejection
 	warnings     []receipt.Warning
+	flags        []string
 }
 
 // outcomes reads what became of every event, by place.
@@ -91,7 +92,8 @@ func outcomes(p *pipeline.Pipeline) (map[place]outcome, error) {
 	err := postgres.InTx(ctx, p.Pool, postgres.Ingest, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT l.topic, l.partition, o."offset", o.item, coalesce(o.event_id, ''), o.outcome, coalesce(o.reason, ''), coalesce(o.detail, ''),
-			       o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, coalesce(o.rejections, '[]'), coalesce(o.warnings, '[]')
+			       o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, coalesce(o.rejections, '[]'), coalesce(o.warnings, '[]'),
+			       CASE WHEN o.beyond_horizon THEN ARRAY['beyond_horizon'] END
 			  FROM outcome AS o
 			  JOIN lane AS l ON l.id = o.lane`)
 		if err != nil {
@@ -99,7 +101,7 @@ func outcomes(p *pipeline.Pipeline) (map[place]outcome, error) {
 		}
 		var o outcome
 		_, err = pgx.ForEachRow(rows, []any{&o.topic, &o.partition, &o.offset, &o.item, &o.id, &o.outcome, &o.reason, &o.detail, &o.rows,
-			&o.results.Saved, &o.results.Duplicate, &o.results.Old, &o.results.AmbiguousOrder, &o.results.Rejected, &o.rowsRejected, &o.warnings}, func() error {
+			&o.results.Saved, &o.results.Duplicate, &o.results.Old, &o.results.AmbiguousOrder, &o.results.Rejected, &o.rowsRejected, &o.warnings, &o.flags}, func() error {
 			found[o.place] = o
 			o = outcome{}
 			return nil

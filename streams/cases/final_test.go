@@ -92,6 +92,14 @@ func (m *measures) measure(name string, want json.RawMessage) (got any, err erro
 		return s.halts("gap")
 	case "relay_position":
 		return s.relayPosition()
+	case "third_delivery":
+		return s.repeated()
+	case "current":
+		current := map[string]any{}
+		for _, d := range s.state().current {
+			current[fmt.Sprint(d["source_record"])] = d
+		}
+		return current, nil
 	}
 	return nil, fmt.Errorf("nobody knows how %q is measured", name)
 }
@@ -124,6 +132,16 @@ func (m *measures) note(step int) {
 		m.scene.t.Fatal(err)
 	}
 	m.next[strconv.Itoa(step)] = next
+}
+
+// repeated is what became of the event that was handled again.
+func (s *scene) repeated() (any, error) {
+	found, err := outcomes(s.p)
+	if err != nil || s.again == nil {
+		return nil, err
+	}
+	o := found[place{s.p.Cluster.Name(s.again.Topic), s.again.Partition, s.again.Offset, 0}]
+	return map[string]any{"outcome": o.outcome, "flag": strings.Join(o.flags, " "), "results": o.results}, nil
 }
 
 // attempts counts the outcomes of each of the ids.

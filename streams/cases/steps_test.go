@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
+	"github.com/offerlog/offerlog/streams/janitor"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
@@ -87,7 +89,7 @@ func init() { // what the verbs do looks at verbs again
 		"producer writes":              {"event", (*scene).producerWrites},
 		"producer aborts":              {"", (*scene).producerAborts},
 		"producer commits":             {"", (*scene).producerCommits},
-		"worker handles":               {"event events commit together_with", (*scene).workerHandles},
+		"worker handles":               {"event events again commit together_with", (*scene).workerHandles},
 		"worker handles_as_one_batch":  {"events", (*scene).workerHandlesAsOneBatch},
 		"worker reads_to_end":          {"", (*scene).workerReadsToEnd},
 		"worker starts":                {"", (*scene).workerStarts},
@@ -111,13 +113,15 @@ func init() { // what the verbs do looks at verbs again
 		"network loses_answer":         {"request", (*scene).networkLosesAnswer},
 		"reader selects":               {"role tenant", (*scene).readerSelects},
 		"reader inserts":               {"role tenant", (*scene).readerInserts},
+		"clock moves_past":             {"what", (*scene).clockMovesPast},
+		"janitor runs":                 {"", (*scene).janitorRuns},
 	}
 }
 
 // notYet are the steps that cases may name and this version cannot take.
 var notYet = []string{
 	"operator dumps_and_restores", "operator builds_generation",
-	"operator verifies", "operator switches", "reader reads_run", "clock moves_past", "janitor runs", "view changes", "sink runs_to_end",
+	"operator verifies", "operator switches", "reader reads_run", "view changes", "sink runs_to_end",
 }
 
 func checkSteps(steps []step) error {
@@ -148,6 +152,8 @@ type scene struct {
 	p *pipeline.Pipeline
 
 	published  map[int]*kgo.Record // by event
+	again      *kgo.Record         // the last that was published another time
+	later      time.Duration       // how far the clock has been moved
 	workers    map[string]*pipeline.Worker
 	gate       *gate
 	pair       bool              // two workers handle events together
@@ -314,6 +320,10 @@ func (s *scene) workerHandlesAsOneBatch(st *step) {
 
 func (s *scene) workerHandles(st *step) {
 	events := st.events()
+	if st.args["again"] == true {
+		s.handleAgain(st)
+		return
+	}
 	s.publish(events)
 	if strings.HasSuffix(st.text("commit"), "still on its way") {
 		s.held = holdCommit(s.p.Broker, s.published[events[0]])
@@ -334,6 +344,31 @@ func (s *scene) workerHandles(st *step) {
 		s.p.Until("a commit of offsets to be held", func(context.Context) (bool, error) { return s.held.taken.Load(), nil })
 	case strings.HasSuffix(commit, "done"):
 		s.mirrored(s.published[events[0]], s.published[events[0]].Offset+1)
+	}
+}
+
+// handleAgain has the worker handle another copy of an event.
+func (s *scene) handleAgain(st *step) {
+	s.again = s.p.Publish(s.c.events[st.int("event")])[0]
+	s.worker(st.actor, 1)
+	s.gate.pass(s.again)
+	s.stored(s.again)
+}
+
+// clockMovesPast moves the clock over the longest time for which a feed knows its deliveries.
+func (s *scene) clockMovesPast(st *step) {
+	if what := st.text("what"); !strings.HasPrefix(what, "dedupe horizon") {
+		s.t.Fatalf("step %d: no clock can be moved past %q", st.n, what)
+	}
+	for _, f := range s.c.feeds {
+		s.later = max(s.later, time.Duration(f.Policy.DedupeHorizon)+time.Hour)
+	}
+}
+
+func (s *scene) janitorRuns(st *step) {
+	now := func() time.Time { return time.Now().Add(s.later) }
+	if err := janitor.New(s.p.Pool, janitor.Config{Now: now}, slog.New(slog.DiscardHandler)).Sweep(s.t.Context()); err != nil {
+		s.t.Fatalf("step %d: %v", st.n, err)
 	}
 }
 

@@ -209,7 +209,7 @@ func (w *worker) mapEvents(ctx context.Context, events []*event) error {
 		}
 		switch {
 		case e.fault != nil:
-		case e.feed.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
+		case e.feed.Policy.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
 			first := r.Rejected[0]
 			e.fault = &first
 		case len(r.Rejected) > maxRejected:

@@ -154,10 +154,16 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 		st.standing[k] = r
 	}
 	for _, e := range st.batch.events {
-		if e.key == nil || e.feed == nil || st.claimed[*e.key] {
+		if e.key == nil || e.feed == nil {
 			continue
 		}
 		r, ok := st.standing[*e.key]
+		if st.claimed[*e.key] {
+			if r.Place == e.Place && !e.archived {
+				return errReadAgain // it was taken for a repeat of what has expired since
+			}
+			continue
+		}
 		// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
 		otherForm := ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization
 		// What was taken for a repeat of another event of this batch contradicts one that came in between: it is evidence.
@@ -247,6 +253,8 @@ func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) erro
 // settleRow decides one row against history and against the lower rows of its chunk. Where several results fit, conflict
 // comes before duplicate before ambiguous before old.
 func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, was *history.Standing) {
+	// Its key was free, so what it has claimed before was claimed under a receipt that has expired.
+	p.at.BeyondHorizon = p.at.BeyondHorizon || was.Claimed
 	same, known := was.Content, was.Known
 	if first := c.here.byID[o.ID()]; first != nil {
 		same, known = first.Rank.Content, true

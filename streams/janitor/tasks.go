@@ -6,7 +6,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/receipt"
 )
 
 // A task is one kind of thing that time leaves behind.
@@ -25,6 +27,13 @@ func tasks() []task {
 	return []task{
 		{"merge-journal", 10 * time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
 			return lane.MergeJournal(ctx, tx, now.Add(-journalKept))
+		}},
+		{"expire-receipts", 10 * time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			feeds, err := feed.Horizons(ctx, tx)
+			if err != nil {
+				return 0, err
+			}
+			return receipt.Expire(ctx, tx, feeds, now)
 		}},
 	}
 }
