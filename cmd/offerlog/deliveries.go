@@ -131,7 +131,7 @@ func (a *app) showAttempt(d *receipt.Document) error {
 		lines = append(lines, line{"rejected", r.Error()})
 	}
 	for _, w := range d.Warnings {
-		lines = append(lines, line{"warning", fmt.Sprintf("row %d: %s", w.Row, w.Warning)})
+		lines = append(lines, line{"warning", strings.TrimSpace(fmt.Sprintf("row %d: %s %s", w.Row, w.Warning, w.Detail))})
 	}
 	if e := d.Artifact; e != nil {
 		lines = append(lines, line{"artifact", fmt.Sprintf("%s, entry %d/%d, %d bytes, sha256 %s", e.Object, e.Offset, e.Item, e.Length, e.SHA256)})

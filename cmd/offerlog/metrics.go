@@ -18,6 +18,8 @@ import (
 // What this process has done, from its own ingest stage.
 var deliveriesTotal = prometheus.NewDesc("offerlog_deliveries_total", "Outcomes recorded by this process.", []string{"outcome"}, nil)
 
+var versionGapsTotal = prometheus.NewDesc("offerlog_version_gaps_total", "Rows stored by this process that skip versions of a source that numbers them without gaps.", nil, nil)
+
 // What stands in the servers, whoever did it.
 var (
 	lagRecords      = prometheus.NewDesc("offerlog_stage_lag_records", "Records or events that a stage has not yet done.", []string{"stage"}, nil)
@@ -70,7 +72,7 @@ func (c *collector) registry() *prometheus.Registry {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{deliveriesTotal, lagRecords, lagSeconds, quarantineOpen, partitionHalted} {
+	for _, d := range []*prometheus.Desc{deliveriesTotal, versionGapsTotal, lagRecords, lagSeconds, quarantineOpen, partitionHalted} {
 		ch <- d
 	}
 }
@@ -80,6 +82,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.ingest != nil {
 		s := c.ingest()
+		ch <- prometheus.MustNewConstMetric(versionGapsTotal, prometheus.CounterValue, float64(s.Gaps))
 		for outcome, n := range s.Outcomes {
 			ch <- prometheus.MustNewConstMetric(deliveriesTotal, prometheus.CounterValue, float64(n), string(outcome))
 		}

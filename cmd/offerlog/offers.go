@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
@@ -35,6 +36,35 @@ func (a *app) offersCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.Record, "record", "", "only the one that the supplier calls so")
 	cmd.Flags().StringVar(&f.Item, "item", "", "only of this manufacturer's part number")
 	cmd.Flags().BoolVar(&f.IncludeDeleted, "all", false, "deleted ones too")
+	cmd.AddCommand(a.gapsCommand())
+	return cmd
+}
+
+func (a *app) gapsCommand() *cobra.Command {
+	var f history.Filter
+	cmd := &cobra.Command{
+		Use:   "gaps",
+		Short: "Print versions that are missing",
+		Long: "Prints the versions that are missing between two that are known, of feeds with sequential: true. Without a record it reads all\n" +
+			"history of the tenant.",
+		Example: "  offerlog offers gaps\n  offerlog offers gaps --record AX-440-R2 --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var gaps []history.Gap
+			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
+				gaps, err = history.Gaps(cmd.Context(), tx, f)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			a.atMost(len(gaps), f.Limit)
+			return show(a, "ACCOUNT\tRECORD\tFEED\tMISSING", gaps, func(g history.Gap) string { return cells(g.Account, g.Record, g.Feed, g.String()) })
+		},
+	}
+	cmd.Flags().StringVar(&f.Account, "account", "", "only of this supplier account")
+	cmd.Flags().StringVar(&f.Record, "record", "", "only the one that the supplier calls so")
+	cmd.Flags().IntVar(&f.Limit, "limit", 1000, "at most so many")
 	return cmd
 }
 

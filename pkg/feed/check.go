@@ -80,6 +80,9 @@ func decode(root any) (Spec, problemList) {
 			found = append(found, Problem{Setting: p.Field, Message: p.Message, within: p.Line > 0, line: p.Line, column: p.Column})
 		}
 	}
+	if spec.Sequential && spec.Order != mapping.OrderVersion {
+		found = append(found, Problem{Setting: "sequential", Message: "true needs order: version; without versions there is nothing to count"})
+	}
 	if p := spec.Policy.problem(); p != "" {
 		found = append(found, Problem{Setting: "policy.tombstone_horizon", Message: p})
 	}

@@ -16,7 +16,7 @@ var durationUnits = map[byte]time.Duration{'d': 24 * time.Hour, 'h': time.Hour, 
 func parseDuration(s string) Duration {
 	if n := len(s) - 1; n > 0 && n <= 6 {
 		if count, err := strconv.ParseUint(s[:n], 10, 32); err == nil {
-			return Duration(time.Duration(count) * durationUnits[s[n]]) //nolint:gosec // six digits
+			return Duration(time.Duration(count) * durationUnits[s[n]])
 		}
 	}
 	return 0

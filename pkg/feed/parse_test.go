@@ -142,6 +142,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"missing settings": {"feed: f\norder: version\n", []string{"1:1: accepts: is missing; want the topics", "1:1: account: is missing; want a printable text",
 			"1:1: connector: is missing", "1:1: mapping: is missing; want a version, and fields or a program", "1:1: tenant: is missing; want 1 to 64 of a-z"}},
 
+		"a counter without versions":                         {head + "sequential: true\n" + tail, []string{"6:13: sequential: true needs order: version"}},
 		"S_004_19 a tombstone horizon shorter than a replay": {head + "policy: {tombstone_horizon: 9599h}\n" + tail, []string{"6:29: policy.tombstone_horizon: 9599h is shorter than dedupe_horizon, 400d: what is replayed after a deletion was forgotten would be for sale again"}},
 		"a dedupe horizon longer than the default one":       {head + "policy: {dedupe_horizon: 401d}\n" + tail, []string{"6:1: policy.tombstone_horizon: 400d is shorter than dedupe_horizon, 401d"}},
 		"horizons that are none":                             {head + "policy: {dedupe_horizon: 0d, tombstone_horizon: 1y}\n" + tail, []string{`6:26: policy.dedupe_horizon: "0d" does not fit; want a whole number of days, hours or minutes, such as 400d, 24h or 15m`, `6:49: policy.tombstone_horizon: "1y" does not fit`}},

@@ -36,6 +36,7 @@ type Spec struct {
 	Format      mapping.Format     `json:"format,omitzero"`
 	Fingerprint string             `json:"fingerprint"`
 	Order       string             `json:"order"`
+	Sequential  bool               `json:"sequential"`
 	Numbers     mapping.Numbers    `json:"numbers,omitzero"`
 	NullTokens  []string           `json:"null_tokens,omitzero"`
 	Time        mapping.TimeFormat `json:"time,omitzero"`

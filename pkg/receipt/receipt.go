@@ -157,7 +157,8 @@ func Find(ctx context.Context, q Querier, keys []Key) (map[Key]Receipt, error) {
 // A Warning is something about a row that did not keep it from being taken.
 type Warning struct {
 	Row     int    `json:"row"`
-	Warning string `json:"warning"` // such as gtin_invalid
+	Warning string `json:"warning"`          // such as gtin_invalid
+	Detail  string `json:"detail,omitempty"` // of version_gap: the versions that are missing, as 8 or 8-10
 }
 
 // maxWarnings bounds the warnings that are kept of an attempt. A feed whose every row has one would otherwise double its
@@ -233,6 +234,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		ambiguous[i], rejected[i] = a.Results.AmbiguousOrder, a.Results.Rejected
 		var err error
 		if rejections[i], err = jsonText(len(a.Rejections), a.Rejections); err == nil {
+			slices.SortStableFunc(a.Warnings, func(a, b Warning) int { return cmp.Compare(a.Row, b.Row) })
 			kept := a.Warnings[:min(len(a.Warnings), maxWarnings)]
 			warnings[i], err = jsonText(len(kept), kept)
 		}

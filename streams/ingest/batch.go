@@ -22,6 +22,7 @@ type batch struct {
 	events    []*event
 	condemned string                // why its one record is set aside unread; "": it is not
 	outcomes  map[offer.Outcome]int // as committed
+	gaps      int                   // as committed: rows that skip versions
 }
 
 // An event is one CloudEvent of the batch, or what stands in its place, with what is known of it before the transaction.

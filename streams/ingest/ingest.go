@@ -278,7 +278,7 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := lane.Advance(ctx, tx, st.held, w.name); err != nil {
 			return err
 		}
-		b.outcomes = st.outcomes()
+		b.outcomes, b.gaps = st.outcomes(), st.gaps
 		if b.quarantined() {
 			fault.Point("quarantine.before_commit")
 		}

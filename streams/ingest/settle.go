@@ -39,6 +39,7 @@ type settlement struct {
 	pages           []run.Page
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
+	gaps            int // rows that skip versions
 }
 
 func newSettlement(b *batch, held []lane.Held) *settlement {
@@ -282,9 +283,28 @@ func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, 
 		p.at.Results.Old++
 	default:
 		p.at.Results.Saved++
+		st.tellGap(p, o, was, c.here)
 	}
 	c.here.add(o)
 	c.observations = append(c.observations, o)
+}
+
+// warningGap is about a row that skips versions.
+const warningGap = "version_gap"
+
+// tellGap warns of versions that are missing below a row that ranks highest, where the source numbers without gaps. What is
+// below the first version that was seen is not missing: nobody knows where the source began.
+func (st *settlement) tellGap(p pendingRow, o *history.Observation, was *history.Standing, here *survey) {
+	before := was.Newest
+	if r, ok := here.newest[o.Offer]; ok && r.CompareOrder(before) > 0 {
+		before = r
+	}
+	if !p.e.feed.Sequential || !before.Strong || o.SourceVersion <= before.Order+1 {
+		return
+	}
+	st.gaps++
+	gap := history.Gap{First: before.Order + 1, Last: o.SourceVersion - 1}
+	p.at.Warnings = append(p.at.Warnings, receipt.Warning{Row: o.Row, Warning: warningGap, Detail: gap.String()})
 }
 
 // reject sets a row aside whose revision stands with other content. What stands is not touched.

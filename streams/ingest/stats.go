@@ -12,6 +12,7 @@ import (
 type Stats struct {
 	Outcomes map[offer.Outcome]int64
 	Records  int64
+	Gaps     int64 // rows that skip versions of a source that numbers them without gaps
 	Fenced   int64 // batches dropped because another worker had moved a lane
 }
 
@@ -27,6 +28,7 @@ func (st *stats) batch(b *batch) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.s.Records += int64(b.records)
+	st.s.Gaps += int64(b.gaps)
 	for o, n := range b.outcomes {
 		st.s.Outcomes[o] += int64(n)
 	}
