@@ -29,7 +29,7 @@ demo: build ## build, start everything in one process and play the acme-eu story
 	bin/offerlog dev --demo
 
 .PHONY: test
-test: $(REPORT) ## run all tests; needs Go, Java 17 and Maven (for Kafka) and PostgreSQL, as root or not
+test: $(REPORT) ## run all tests; needs Go, Java 17 and Maven (for Kafka), PostgreSQL and curl, as root or not
 	@$(TEST) -timeout 10m -json ./... | $(SUMMARY) -save build/test.json
 
 .PHONY: test-race

@@ -122,6 +122,9 @@ func TestComposeRunsOfferlog(t *testing.T) {
 			t.Errorf("%s: got command %q, want %q", name, got, command)
 		}
 		settings := []string{"OFFERLOG_ARCHIVE", "OFFERLOG_ARCHIVE_KEY_FILE", "OFFERLOG_KAFKA", "OFFERLOG_POSTGRES"}
+		if name == "offerlog" {
+			settings = slices.Insert(settings, 2, "OFFERLOG_GATEWAY_LISTEN")
+		}
 		if got := slices.Sorted(maps.Keys(service.Environment)); !slices.Equal(got, settings) {
 			t.Fatalf("%s: got environment %v, want %v", name, got, settings)
 		}

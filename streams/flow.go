@@ -4,6 +4,8 @@
 //	                          |                                             |
 //	                 receipts, artifacts, history                  the current view  <- command line, API
 //
+// Deliveries come by Kafka, or by HTTP through streams/gateway, which writes them to the same topics.
+//
 // Read the stages in this order: streams/ingest, streams/relay, streams/project. Two stages meet in a topic or a table and
 // never in memory; each can be killed at any moment and run again elsewhere.
 package streams

@@ -32,6 +32,7 @@ type Settings struct {
 	Credentials    string     `koanf:"archive-credentials-file"`
 	Partitions     int        `koanf:"partitions"`
 	Listen         string     `koanf:"listen"`
+	GatewayListen  string     `koanf:"gateway-listen"`
 	Tenant         string     `koanf:"tenant"`
 	Dir            string     `koanf:"dir"`
 	LogLevel       slog.Level `koanf:"log-level"`
@@ -69,10 +70,13 @@ var allSettings = []setting{
 	{"archive-credentials-file", "", "of an archive in a bucket, in the form of ~/.aws/credentials (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else that file)"},
 	{"partitions", "6", "of the keyed topics"},
 	{"listen", "127.0.0.1:8080", "address of health and metrics"},
+	{"gateway-listen", defaultGatewayListen, "address of the HTTP gateway, which takes deliveries"},
 	{"tenant", "", "whose data the reading commands show"},
 	{"dir", defaultDevDir(), "folder of offerlog dev"},
 	{"log-level", "info", "debug, info, warn or error"},
 }
+
+const defaultGatewayListen = "127.0.0.1:8081"
 
 const envPrefix = "OFFERLOG_"
 
@@ -140,7 +144,7 @@ func (a *app) readSettings(flags *pflag.FlagSet) error {
 // validate reports all problems at once.
 func (s Settings) validate() error {
 	var errs []error
-	for _, b := range append(slices.Clone(s.Kafka), s.Listen) {
+	for _, b := range append(slices.Clone(s.Kafka), s.Listen, s.GatewayListen) {
 		if _, _, err := net.SplitHostPort(b); err != nil {
 			errs = append(errs, fmt.Errorf("address %q: want host:port", b))
 		}

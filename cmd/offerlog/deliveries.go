@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,21 +173,9 @@ func parseDelivery(key string) (offer.DeliveryID, error) {
 		return offer.DeliveryID(id), nil
 	}
 	const hint = "write tenant/connector/account/source/id, each percent-encoded, or the delivery's id, as offerlog deliveries prints them"
-	parts := strings.Split(key, "/")
-	if len(parts) != 5 {
-		return offer.DeliveryID{}, usage(hint, "%q is no replay key: it has %d parts", key, len(parts))
+	k, err := offer.ParseReplayKey(key)
+	if err != nil {
+		return offer.DeliveryID{}, usage(hint, "%w", err)
 	}
-	declared := ""
-	if strings.ContainsAny(parts[4], "=:") { // of an id they are encoded
-		declared, parts[4] = parts[4], ""
-	}
-	for i, p := range parts {
-		decoded, err := url.PathUnescape(p)
-		if err != nil {
-			return offer.DeliveryID{}, usage(hint, "%q is no replay key: %w", key, err)
-		}
-		parts[i] = decoded
-	}
-	who := offer.Source{Tenant: parts[0], Connector: parts[1], Account: parts[2]}
-	return offer.ReplayKey{Source: who, EventSource: parts[3], EventID: parts[4], Declared: declared}.ID(), nil
+	return k.ID(), nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/localserver"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/gateway"
 )
 
 // defaultDevDir is where offerlog dev keeps its data. As root, PostgreSQL runs as another user, who cannot enter root's
@@ -65,6 +66,9 @@ func (a *app) devCommand() *cobra.Command {
 			if port >= 0 {
 				a.settings.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 			}
+			if port == 0 {
+				a.settings.GatewayListen = "127.0.0.1:0"
+			}
 			if exit && !demo {
 				return usage("run offerlog dev --demo --exit", "--exit is the end of the story that --demo plays")
 			}
@@ -76,7 +80,7 @@ func (a *app) devCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&port, "port", port, "of health and metrics on 127.0.0.1, instead of --listen; 0: any free ports, for Kafka too")
+	cmd.Flags().IntVar(&port, "port", port, "of health and metrics on 127.0.0.1, instead of --listen; 0: any free ports, for Kafka and the gateway too")
 	cmd.Flags().BoolVar(&demo, "demo", false, "play a supplier's story first: an export, its repeats, contradictions and latecomers")
 	cmd.Flags().BoolVar(&exit, "exit", false, "with --demo: end after the story, with 0 if it went as told")
 	return cmd
@@ -88,6 +92,7 @@ type devInstance struct {
 	Kafka          string `json:"kafka"`
 	Postgres       string `json:"postgres"`
 	HTTP           string `json:"http"`
+	Gateway        string `json:"gateway"`
 	Archive        string `json:"archive"`
 	ArchiveKeyFile string `json:"archive_key_file"`
 	Tenant         string `json:"tenant"`
@@ -131,7 +136,7 @@ func (a *app) dev(ctx context.Context, anyPorts bool, run func(context.Context, 
 	if err := repairLog(ctx, in, a.log()); err != nil {
 		return err
 	}
-	instance := devInstance{os.Getpid(), a.settings.Kafka[0], a.settings.Postgres, in.http.Addr().String(), a.settings.Archive,
+	instance := devInstance{os.Getpid(), a.settings.Kafka[0], a.settings.Postgres, in.http.Addr().String(), in.gateway.Addr().String(), a.settings.Archive,
 		a.settings.ArchiveKeyFile, a.settings.Tenant, a.settings.Partitions}
 	if err := instance.write(runFile(dir)); err != nil {
 		return err
@@ -282,8 +287,9 @@ func (a *app) introduce(i devInstance, version string, took time.Duration) error
 	}
 	version, _, _ = strings.Cut(version, " ") // the rest is the packager's
 	_, err = fmt.Fprintf(a.stdout, "ready    kafka %s · postgres %s %s · archive %s · http://%s   (%.1f s)\n"+
+		"gateway  http://%s%s   (token: offerlog token create --role publisher --name NAME)\n"+
 		"try      offerlog status      offerlog offers      offerlog quarantine list\n",
-		i.Kafka, version, database.Host, i.Archive, i.HTTP, took.Seconds())
+		i.Kafka, version, database.Host, i.Archive, i.HTTP, took.Seconds(), i.Gateway, gateway.Path)
 	return err
 }
 

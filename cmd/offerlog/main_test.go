@@ -44,7 +44,9 @@ func TestMain(m *testing.M) {
 // TestScenes runs testdata/*.txtar. A scene's offerlog is this program under another name.
 func TestScenes(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
+	readme, err2 := filepath.Abs("../../README.md")
+	feeds, err3 := filepath.Abs("../../testdata/feeds")
+	if err := errors.Join(err, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
@@ -53,13 +55,16 @@ func TestScenes(t *testing.T) {
 			bin := filepath.Join(e.WorkDir, ".bin")
 			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("OFFERLOG_LISTEN", "127.0.0.1:0")
+			e.Setenv("OFFERLOG_GATEWAY_LISTEN", "127.0.0.1:0")
+			e.Setenv("README", readme)
+			e.Setenv("FEEDS", feeds)
 			e.Values[theTest] = e.T()
 			return errors.Join(os.Mkdir(bin, 0o755), os.Symlink(self, filepath.Join(bin, "offerlog")))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
 			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes, "halt": sceneHalt,
-			"exits": sceneExits, "await": sceneAwait,
+			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme,
 		},
 	})
 }
@@ -212,4 +217,18 @@ func sceneAwait(ts *testscript.TestScript, _ bool, args []string) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// sceneReadme runs the code of a section of the README as a reader would, on the running dev: readme SECTION.
+func sceneReadme(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(ts.Getenv("README"))
+	ts.Check(err)
+	_, section, ok := strings.Cut(string(text), "\n## "+args[0]+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, code, found := strings.Cut(section, "\n```sh\n")
+	code, _, closed := strings.Cut(code, "\n```\n")
+	if !ok || !found || !closed {
+		ts.Fatalf("the README has no section %s with code", args[0])
+	}
+	ts.Check(ts.Exec("sh", "-e", "-c", strings.ReplaceAll(code, defaultGatewayListen, running(ts).Gateway)))
 }

@@ -12,18 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/kafka"
-	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/streams/settle"
 )
 
-const (
-	// produceTimeout bounds how long a broker may take to answer; a client by itself would try for ever.
-	produceTimeout = 30 * time.Second
-	// outcomePoll is the time between two looks for outcomes.
-	outcomePoll = 50 * time.Millisecond
-)
+// produceTimeout bounds how long a broker may take to answer; a client by itself would try for ever.
+const produceTimeout = 30 * time.Second
 
 // A published record is one that the broker has taken.
 type published struct {
@@ -81,71 +77,29 @@ func eventID(r *kgo.Record) string {
 }
 
 // awaitOutcomes returns what became of records once all of them are stored: those of tenant, and those that no feed
-// expects. It goes by the checkpoints of their partitions, so it also ends for an event of another tenant, whose outcome
-// is not shown. The pool's login reads as auditor.
+// expects. It also ends for an event of another tenant, whose outcome is not shown. The pool's login reads as auditor.
 func awaitOutcomes(ctx context.Context, pool *pgxpool.Pool, tenant string, records []published) ([]receipt.Document, error) {
-	tick := time.NewTicker(outcomePoll)
-	defer tick.Stop()
-	missing := ""
-	for {
-		short, err := unstored(ctx, pool, tenant, records)
-		switch {
-		case errors.Is(ctx.Err(), context.Canceled):
-			return nil, ctx.Err()
-		case ctx.Err() != nil:
-			return nil, &exitError{exitFailed, "timeout", "run offerlog status to see whether ingest moves; what is published stays so, and publishing it again does no harm",
-				fmt.Errorf("wait for outcomes: %w: %s", context.Cause(ctx), missing)}
-		case err != nil:
-			return nil, fmt.Errorf("wait for outcomes: %w", err)
-		case short == "":
-			return decided(ctx, pool, tenant, records)
-		}
-		missing = short
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
-
-// A part is a partition of a topic.
-type part struct {
-	topic     uuid.UUID
-	partition int32
-}
-
-// unstored names the first of records that ingest has not stored; "" where it has all.
-func unstored(ctx context.Context, pool *pgxpool.Pool, tenant string, records []published) (string, error) {
-	lanes := map[part]lane.Lane{}
-	err := postgres.AsTenant(ctx, pool, postgres.Audit, tenant, func(tx pgx.Tx) error {
-		list, err := lane.List(ctx, tx, lane.Input, "")
-		for _, l := range list {
-			lanes[part{l.TopicID, l.Partition}] = l
-		}
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	for _, r := range records {
-		l := lanes[part{r.topicID, r.Partition}]
-		if l.Next > r.Offset {
-			continue
-		}
-		if l.HaltReason != "" {
-			return "", &exitError{exitFailed, l.HaltReason, "run offerlog status for the range that the log lacks",
-				fmt.Errorf("%s/%d is halted at offset %d", r.Topic, r.Partition, l.Next)}
-		}
-		return fmt.Sprintf("%s/%d is stored up to offset %d, the event stands at %d", r.Topic, r.Partition, l.Next, r.Offset), nil
-	}
-	return "", nil
-}
-
-func decided(ctx context.Context, pool *pgxpool.Pool, tenant string, records []published) (all []receipt.Document, err error) {
 	positions := make([]receipt.Position, len(records))
 	for i, r := range records {
 		positions[i] = receipt.Position{TopicID: r.topicID, Partition: r.Partition, Offset: r.Offset}
 	}
+	err := settle.Stored(ctx, pool, positions)
+	halted, isHalted := errors.AsType[*settle.HaltedError](err)
+	switch {
+	case isHalted:
+		return nil, &exitError{exitFailed, halted.Reason, "run offerlog status for the range that the log lacks", err}
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, ctx.Err()
+	case err != nil && ctx.Err() != nil:
+		return nil, &exitError{exitFailed, "timeout", "run offerlog status to see whether ingest moves; what is published stays so, and publishing it again does no harm", err}
+	case err != nil:
+		return nil, err
+	}
+	return decided(ctx, pool, tenant, positions)
+}
+
+// decided returns the outcomes at positions, of tenant and of what no tenant can be named for.
+func decided(ctx context.Context, pool *pgxpool.Pool, tenant string, positions []receipt.Position) (all []receipt.Document, err error) {
 	tenants := []string{tenant}
 	if tenant != offer.SystemTenant {
 		tenants = append(tenants, offer.SystemTenant)

@@ -31,7 +31,7 @@ var databaseRoles = map[string][]postgres.Role{
 	roleRelay:   {postgres.Relay, postgres.Janitor},
 	roleProject: {postgres.Project},
 	roleJanitor: {postgres.Janitor},
-	roleServe:   {postgres.Inspect},
+	roleServe:   {postgres.Inspect, postgres.Read, postgres.Audit},
 }
 
 var allRoles = []string{roleIngest, roleRelay, roleProject, roleJanitor, roleServe}
@@ -64,12 +64,13 @@ func (a *app) runCommand() *cobra.Command {
 
 // An installation is the servers of one process, checked, and what runs on them.
 type installation struct {
-	app    *app
-	kafka  *kgo.Client
-	pool   *pgxpool.Pool
-	http   net.Listener // nil where nothing is served
-	stages []stage
-	undo   []func()
+	app     *app
+	kafka   *kgo.Client
+	pool    *pgxpool.Pool
+	http    net.Listener // of health and metrics; nil where nothing is served
+	gateway net.Listener // of deliveries; nil where nothing is served
+	stages  []stage
+	undo    []func()
 }
 
 // A stage moves data, or answers questions about it, until its context is done.
@@ -105,15 +106,27 @@ func (a *app) open(ctx context.Context, roles []string) (_ *installation, err er
 		return nil, err
 	}
 	if slices.Contains(roles, roleServe) {
-		if in.http, err = net.Listen("tcp", a.settings.Listen); err != nil {
-			return nil, &exitError{exitFailed, "listen", "stop what uses the address, or choose another with --listen (dev: --port)", err}
+		if in.http, err = in.listen(a.settings.Listen, "--listen (dev: --port)"); err != nil {
+			return nil, err
 		}
-		in.undo = append(in.undo, func() { _ = in.http.Close() }) // again, after the server has
+		if in.gateway, err = in.listen(a.settings.GatewayListen, "--gateway-listen"); err != nil {
+			return nil, err
+		}
 	}
 	if err = in.makeStages(roles); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+// listen takes an address, which close gives back.
+func (in *installation) listen(address, setting string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, &exitError{exitFailed, "listen", "stop what uses the address, or choose another with " + setting, err}
+	}
+	in.undo = append(in.undo, func() { _ = l.Close() }) // again, after the server has
+	return l, nil
 }
 
 func (in *installation) close() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/streams/gateway"
 )
 
 // A server answers /livez, /readyz and /metrics. It only reads.
@@ -33,23 +33,7 @@ type server struct {
 // Run serves until ctx is done, and then finishes the answers in hand.
 func (s *server) Run(ctx context.Context) error {
 	srv := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := srv.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(last); err != nil {
-			_ = srv.Close() // a client that does not read ends here
-		}
-		return nil
-	})
-	return g.Wait()
+	return gateway.Serve(ctx, srv, s.listener)
 }
 
 func (s *server) routes() http.Handler {

@@ -7,6 +7,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/gateway"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/janitor"
 	"github.com/offerlog/offerlog/streams/project"
@@ -49,7 +50,8 @@ func (in *installation) makeStages(roles []string) error {
 		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{}, log))
 	}
 	if slices.Contains(roles, roleServe) {
-		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, store, observe.registry()})
+		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, store, observe.registry()},
+			gateway.New(in.pool, cluster, in.gateway, gateway.Config{}, log))
 	}
 	return nil
 }

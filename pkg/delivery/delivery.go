@@ -49,6 +49,13 @@ type Item struct {
 	Raw []byte
 }
 
+// MaxInline is the largest payload that an event may carry, in bytes; what is larger is referred to by the attribute dataref.
+const MaxInline = 16 << 20
+
+// MaxBatch is how many events a batch may hold. A few bytes make an element, and each becomes an event in memory: a batch
+// of more is refused before it is taken apart.
+const MaxBatch = 10_000
+
 // Names of headers.
 const (
 	headerPrefix      = "ce_" // of attributes

@@ -451,6 +451,12 @@ func TestEachEventOfABatchStandsAlone(t *testing.T) {
 	if items[2].Event.ID != "E-3" {
 		t.Errorf("got id %q of the refused event, want E-3", items[2].Event.ID)
 	}
+	for n, want := range map[int]int{delivery.MaxBatch: delivery.MaxBatch, delivery.MaxBatch + 1: 1} {
+		items := delivery.Decode(record([]byte("["+strings.Repeat("{},", n-1)+"{}]"), "content-type", batch))
+		if len(items) != want || items[0].Fault == nil || want == 1 && !strings.Contains(items[0].Fault.Message, "more than 10000 events") {
+			t.Errorf("a batch of %d: got %d items, the first %v, want %d", n, len(items), items[0].Fault, want)
+		}
+	}
 	if items := delivery.Decode(record([]byte(" [ ] "), "content-type", batch)); len(items) != 0 {
 		t.Errorf("an empty batch: got %d items", len(items))
 	}

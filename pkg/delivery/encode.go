@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,6 +53,27 @@ func Encode(e cloudevents.Event, topic string, key []byte) (*kgo.Record, error) 
 		return nil, fmt.Errorf("encode event %q: %w", e.ID(), fault)
 	}
 	return &kgo.Record{Topic: topic, Key: key, Value: e.DataEncoded, Headers: headers(a.values)}, nil
+}
+
+// Record writes a decoded event in binary mode, whatever mode it came in, and means the same: Decode of it gives the same
+// attributes and data, and the content type to read the data by. It refuses an event whose payload is declared to be an event,
+// since a reader would take the record for that one.
+func (e *Event) Record(topic string, key []byte) (*kgo.Record, error) {
+	values := maps.Clone(e.Attributes)
+	if e.ContentType != "" {
+		values[nameContentType] = e.ContentType
+	}
+	if media := mediaType(e.ContentType); strings.HasPrefix(media, typePrefix) {
+		return nil, fmt.Errorf("encode event %q: content type %s would be read as another mode", e.ID, media)
+	}
+	rec := &kgo.Record{Topic: topic, Key: key, Headers: headers(values)}
+	if e.HasData {
+		rec.Value = e.Data
+		if rec.Value == nil {
+			rec.Value = []byte{} // no data and data of zero bytes are two things
+		}
+	}
+	return rec, nil
 }
 
 // headers lists the required attributes first, then the others by name.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
 	"github.com/offerlog/offerlog/pkg/delivery"
@@ -123,4 +124,45 @@ func TestAnEventIsTheSameInEveryMode(t *testing.T) {
 			t.Errorf("got evidence %q, want %q", inBinary.Raw, data)
 		}
 	})
+}
+
+// What was decoded in any mode is written in binary mode and means the same.
+func TestADecodedEventIsTheSameInBinaryMode(t *testing.T) {
+	for sentence, rec := range map[string]*kgo.Record{
+		"binary":                            binary([]byte("x"), "content-type", "text/csv; charset=iso-8859-1", "ce_page", "2"),
+		"binary without data":               binary(nil),
+		"binary with data of no bytes":      binary([]byte{}),
+		"structured":                        envelope(`"page":2,"data":{"p":1.10}`),
+		"structured with text, its charset": envelope(`"datacontenttype":"text/csv; charset=iso-8859-1","data":"K\u00e4fig"`),
+		"structured, base64":                envelope(`"datacontenttype":"text/csv; charset=iso-8859-1","data_base64":"S+RmaWc="`),
+		"structured without data":           envelope(""),
+	} {
+		want := decodeOne(t, rec)
+		again, err := want.Event.Record("deliveries", []byte("k"))
+		if err != nil || again.Topic != "deliveries" || string(again.Key) != "k" {
+			t.Fatalf("%s: got %+v, %v", sentence, again, err)
+		}
+		got := decodeOne(t, again)
+		delete(want.Event.Attributes, "datacontenttype") // the charset that the data has now
+		delete(got.Event.Attributes, "datacontenttype")
+		if got.Fault != nil || !maps.Equal(got.Event.Attributes, want.Event.Attributes) || got.Event.ContentType != want.Event.ContentType ||
+			!bytes.Equal(got.Event.Data, want.Event.Data) || got.Event.HasData != want.Event.HasData {
+			t.Errorf("%s: got %+v, want %+v", sentence, got, want)
+		}
+	}
+	it := decodeOne(t, envelope(`"datacontenttype":"application/cloudevents+json","data":{}`))
+	if rec, err := it.Event.Record("deliveries", nil); it.Fault != nil || err == nil {
+		t.Errorf("an event in an event: got %+v, fault %v, want an error", rec, it.Fault)
+	}
+}
+
+func TestFilesAreNamedByNameAndContent(t *testing.T) {
+	ids := map[string]string{}
+	for _, f := range [][2]string{{"a.csv", ""}, {"b.csv", ""}, {"a.csv", "1"}, {"a.csv", "2"}} {
+		id := delivery.FileID(f[0], []byte(f[1]))
+		if other, taken := ids[id]; taken || id != delivery.FileID(f[0], []byte(f[1])) || !strings.HasPrefix(id, f[0]+"@") {
+			t.Errorf("%q: got id %s, as %q has", f, id, other)
+		}
+		ids[id] = f[1]
+	}
 }

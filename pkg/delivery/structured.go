@@ -60,6 +60,9 @@ func splitBatch(value []byte) (elements [][]byte, err error) {
 		return nil, err
 	}
 	for dec.PeekKind() != ']' {
+		if len(elements) == MaxBatch {
+			return nil, fmt.Errorf("it has more than %d events; send them in several", MaxBatch)
+		}
 		raw, err := readRaw(dec, value)
 		if err != nil {
 			return nil, err

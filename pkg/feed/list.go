@@ -11,8 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed list.sql
-var listSQL string
+var (
+	//go:embed list.sql
+	listSQL string
+	//go:embed by_source.sql
+	bySourceSQL string
+)
 
 // ErrUnknown reports a feed that the tenant does not have.
 var ErrUnknown = errors.New("no such feed")
@@ -31,11 +35,16 @@ type Registered struct {
 }
 
 // List returns the feeds of the tenant that q's transaction reads for (postgres.AsTenant, role Read), by name.
-func List(ctx context.Context, q Querier) ([]Registered, error) { return list(ctx, q, "") }
+func List(ctx context.Context, q Querier) ([]Registered, error) { return list(ctx, q, listSQL, "") }
+
+// BySource returns the feeds of that tenant that expect events with one of sources, compared byte by byte.
+func BySource(ctx context.Context, q Querier, sources []string) ([]Registered, error) {
+	return list(ctx, q, bySourceSQL, sources)
+}
 
 // Show returns one feed of that tenant, or an ErrUnknown.
 func Show(ctx context.Context, q Querier, name string) (Registered, error) {
-	found, err := list(ctx, q, name)
+	found, err := list(ctx, q, listSQL, name)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%w: %q: offerlog feed list names those of the tenant", ErrUnknown, name)
 	}
@@ -45,8 +54,8 @@ func Show(ctx context.Context, q Querier, name string) (Registered, error) {
 	return found[0], nil
 }
 
-func list(ctx context.Context, q Querier, name string) ([]Registered, error) {
-	rows, err := q.Query(ctx, listSQL, name)
+func list(ctx context.Context, q Querier, pick string, arg any) ([]Registered, error) {
+	rows, err := q.Query(ctx, pick, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list feeds: %w", err)
 	}

@@ -41,6 +41,16 @@ func (c Cluster) NewClient(opts ...kgo.Opt) (*kgo.Client, error) {
 	return cl, nil
 }
 
+// NewPublisher returns a client that writes deliveries to input topics, as they are made by a plan of Specs: each as large as
+// a payload may be. What was acknowledged is on all replicas in sync. The client by itself gives up after half a minute.
+func (c Cluster) NewPublisher(opts ...kgo.Opt) (*kgo.Client, error) {
+	return c.NewClient(append([]kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerBatchMaxBytes(maxMessageBytes),
+		kgo.RecordDeliveryTimeout(30 * time.Second),
+	}, opts...)...)
+}
+
 // ErrUnreachable reports a cluster that does not answer.
 var ErrUnreachable = errors.New("no answer from Kafka")
 

@@ -118,6 +118,22 @@ func DeclareFallback(inputs map[string]string) string {
 	return fallback + Derive("fallback", parts...).String()
 }
 
+// ParseReplayKey reads the form that ReplayKey.String writes.
+func ParseReplayKey(s string) (ReplayKey, error) {
+	declared := ""
+	if last := strings.LastIndexByte(s, '/') + 1; strings.ContainsAny(s[last:], "=:") { // of an id they are encoded
+		s, declared = s[:last], s[last:]
+	}
+	parts, err := SplitKey(s)
+	if err != nil {
+		return ReplayKey{}, fmt.Errorf("parse replay key: %w", err)
+	}
+	if len(parts) != 5 {
+		return ReplayKey{}, fmt.Errorf("parse replay key %q: it has %d parts, want tenant/connector/account/source/id, each percent-encoded", s+declared, len(parts))
+	}
+	return ReplayKey{Source{parts[0], parts[1], parts[2]}, parts[3], parts[4], declared}, nil
+}
+
 // A Key names an offer: one line of one supplier account's range.
 type Key struct {
 	Tenant  string
