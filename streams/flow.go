@@ -39,7 +39,10 @@ const (
 
 	TokenCreateType = "offerlog.command.token.create.v1" // its data is a token.Grant: never the token
 	TokenRevokeType = "offerlog.command.token.revoke.v1" // a token.Revocation
-	LaneAdoptType   = "offerlog.command.lane.adopt.v1"   // an ingest.LaneAdopt
+
+	KeyRotateType = "offerlog.command.key.rotate.v1" // its data names the tenant: {"tenant": "demo"}
+	KeyShredType  = "offerlog.command.key.shred.v1"  // likewise; the extension reason says why
+	LaneAdoptType = "offerlog.command.lane.adopt.v1" // an ingest.LaneAdopt
 )
 
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;

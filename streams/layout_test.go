@@ -152,6 +152,7 @@ var owners = map[string]string{
 	"registry": "feed", "feed": "feed", "feed_route": "feed", "mapping": "feed",
 	"artifact": "archive", "tenant_key": "archive",
 	"janitor_task": "janitor",
+	"pruning":      "retention",
 	"token":        "token",
 }
 

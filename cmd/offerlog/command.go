@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/user"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -88,6 +90,26 @@ func commandEvent(id, tenant, kind string, payload []byte, d decision) (*kgo.Rec
 		return nil, usage("check --actor and --reason", "%w", err)
 	}
 	return rec, nil
+}
+
+// command publishes a command of the settings' tenant and waits for its outcome.
+func (a *app) command(ctx context.Context, kind string, payload any, d decision) (receipt.Document, error) {
+	body, err := json.Marshal(payload)
+	if err != nil {
+		return receipt.Document{}, err
+	}
+	a.findDev()
+	cl, err := a.openKafka(ctx)
+	if err != nil {
+		return receipt.Document{}, err
+	}
+	defer cl.Close()
+	pool, err := a.openTenant(ctx, postgres.Audit)
+	if err != nil {
+		return receipt.Document{}, err
+	}
+	defer pool.Close()
+	return sendCommand(ctx, cl, a.settings.Cluster(), pool, a.settings.Tenant, kind, body, d)
 }
 
 // userName is who the operating system says runs this.

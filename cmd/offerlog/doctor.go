@@ -364,7 +364,7 @@ func (a *app) checkArchive(ctx context.Context, d *diagnosis, pool *pgxpool.Pool
 		d.warn("archive key", set, "no key file is named: this process could not ingest")
 		return
 	}
-	master, err := archive.ReadMasterKey(a.settings.ArchiveKeyFile)
+	ring, err := archive.ReadKeyring(a.settings.ArchiveKeyFile)
 	if err != nil {
 		d.fail("archive key", "restore the key file; without it the evidence cannot be read", err.Error())
 		return
@@ -378,7 +378,7 @@ func (a *app) checkArchive(ctx context.Context, d *diagnosis, pool *pgxpool.Pool
 		if err := tx.QueryRow(ctx, `SELECT key_id FROM tenant_key WHERE wrapped IS NOT NULL ORDER BY length(key_id) DESC, key_id DESC LIMIT 1`).Scan(&id); err != nil {
 			return err
 		}
-		_, err := archive.NewPostgresKeys(tx, archive.OpenKeyring(master)).ByID(ctx, a.settings.Tenant, id)
+		_, err := archive.NewPostgresKeys(tx, ring).ByID(ctx, a.settings.Tenant, id)
 		return err
 	})
 	switch {

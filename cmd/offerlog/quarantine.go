@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -184,45 +185,19 @@ func (a *app) quarantined(ctx context.Context, tx pgx.Tx, id uuid.UUID) (e quara
 	return e, event, err
 }
 
-// writePayload reads the bytes of an entry with the keys that its tenant's auditors may see.
+// writePayload writes the bytes of an entry.
 func (a *app) writePayload(ctx context.Context, id uuid.UUID) error {
-	a.findDev()
-	pool, err := a.openTenant(ctx, postgres.Audit)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	_, files, err := a.openArchive(pool)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = files.Close() }() // it was only read
-	master, err := archive.ReadMasterKey(a.settings.ArchiveKeyFile)
-	if err != nil {
-		return err
-	}
-	var kept archive.Entry
-	err = postgres.AsTenant(ctx, pool, postgres.Audit, a.settings.Tenant, func(tx pgx.Tx) error {
+	return a.readEvidence(ctx, func(tx pgx.Tx) (*receipt.Evidence, error) {
 		_, event, err := a.quarantined(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		art := event.Artifact
-		if art == nil {
-			return &exitError{exitNotFound, "no_payload", "run offerlog quarantine show " + id.String() + " for what is known of it",
+		if err == nil && event.Artifact == nil {
+			err = &exitError{exitNotFound, "no_payload", "run offerlog quarantine show " + id.String() + " for what is known of it",
 				fmt.Errorf("entry %s came without a payload, or the payload is that of an earlier copy", id)}
 		}
-		kept, err = archive.New(files, archive.NewPostgresKeys(tx, archive.OpenKeyring(master))).
-			Read(ctx, a.settings.Tenant, archive.Ref{Name: art.Object, KeyID: art.KeyID}, art.Offset, art.Item)
+		return event.Artifact, err
+	}, func(c *archive.Content) error {
+		_, err := io.Copy(a.stdout, c)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if _, err := a.stdout.Write(kept.Payload); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	return nil
 }
 
 // oneArg wants exactly one argument, called name.

@@ -173,14 +173,14 @@ func (a *app) openKeyring() (*archive.Keyring, error) {
 		return nil, usage("set --archive and --archive-key-file; make the key with: (umask 077; head -c 32 /dev/urandom | base64 >archive.key)",
 			"the archive has no folder or bucket, or no key")
 	}
-	master, err := archive.ReadMasterKey(a.settings.ArchiveKeyFile)
+	ring, err := archive.ReadKeyring(a.settings.ArchiveKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &exitError{exitNotFound, "no_key", "check --archive-key-file: without the key that was used before, the evidence cannot be read", err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return archive.OpenKeyring(master), nil
+	return ring, nil
 }
 
 // openStore opens the store of a location: a folder, which is made where there is none, or a bucket.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -56,7 +54,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			}
 			ctx, cancel := withTimeout(cmd.Context(), timeout)
 			defer cancel()
-			if _, err := a.commandToken(ctx, streams.TokenCreateType, g, d); err != nil {
+			if _, err := a.command(ctx, streams.TokenCreateType, g, d); err != nil {
 				return fmt.Errorf("create a token: %w", err)
 			}
 			return a.showToken(secret, g)
@@ -99,7 +97,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			}
 			ctx, cancel := withTimeout(cmd.Context(), timeout)
 			defer cancel()
-			doc, err := a.commandToken(ctx, streams.TokenRevokeType, token.Revocation{Token: id}, d)
+			doc, err := a.command(ctx, streams.TokenRevokeType, token.Revocation{Token: id}, d)
 			if failed, ok := errors.AsType[*exitError](err); ok && failed.code == offer.ReasonSchemaInvalid {
 				return &exitError{exitNotFound, "no_token", "run offerlog token list for the tenant's tokens", fmt.Errorf("tenant %s has no token %s", a.settings.Tenant, id)}
 			}
@@ -127,26 +125,6 @@ func roleNames() (names []string) {
 		names = append(names, string(r))
 	}
 	return names
-}
-
-// commandToken publishes a command about a token of the settings' tenant and waits for its outcome.
-func (a *app) commandToken(ctx context.Context, kind string, payload any, d decision) (receipt.Document, error) {
-	body, err := json.Marshal(payload)
-	if err != nil {
-		return receipt.Document{}, err
-	}
-	a.findDev()
-	cl, err := a.openKafka(ctx)
-	if err != nil {
-		return receipt.Document{}, err
-	}
-	defer cl.Close()
-	pool, err := a.openTenant(ctx, postgres.Audit)
-	if err != nil {
-		return receipt.Document{}, err
-	}
-	defer pool.Close()
-	return sendCommand(ctx, cl, a.settings.Cluster(), pool, a.settings.Tenant, kind, body, d)
 }
 
 // showToken prints a new token: for people the token on standard output, so that it can be put into a file, and the rest

@@ -57,6 +57,8 @@ type KeySource interface {
 	// ByID returns the key of an existing object: ErrNoKey where the tenant never had it, *ShreddedError where it was
 	// destroyed.
 	ByID(ctx context.Context, tenant, id string) (Key, error)
+	// Forget drops what is remembered of a tenant's keys.
+	Forget(tenant string)
 }
 
 // A Ref says where an object is and how to open it.
@@ -113,9 +115,12 @@ func (a *Archive) Write(ctx context.Context, p *Pack) (Ref, error) {
 	if err := p.check(); err != nil {
 		return Ref{}, fmt.Errorf("archive pack %s: %w", p.Name(), err)
 	}
-	ref, err := a.put(ctx, p)
-	if err == nil {
-		err = a.readBack(ctx, p.Tenant, &ref)
+	ref, err := a.keep(ctx, p)
+	if shredded := (*ShreddedError)(nil); errors.As(err, &shredded) && ref.Reused {
+		// An earlier attempt wrote it, and the key was destroyed before any row named it: nobody will ever read it.
+		if err = a.store.Remove(ctx, ref.Name); err == nil {
+			ref, err = a.keep(ctx, p)
+		}
 	}
 	if err != nil {
 		return Ref{}, fmt.Errorf("archive pack %s: %w", p.Name(), err)
@@ -123,6 +128,18 @@ func (a *Archive) Write(ctx context.Context, p *Pack) (Ref, error) {
 	fault.Point("ingest.artifact_verified")
 	return ref, nil
 }
+
+// keep puts a pack and reads it back.
+func (a *Archive) keep(ctx context.Context, p *Pack) (Ref, error) {
+	ref, err := a.put(ctx, p)
+	if err == nil {
+		err = a.readBack(ctx, p.Tenant, &ref)
+	}
+	return ref, err
+}
+
+// Forget drops what is remembered of a tenant's keys: they have changed.
+func (a *Archive) Forget(tenant string) { a.keys.Forget(tenant) }
 
 func (a *Archive) put(ctx context.Context, p *Pack) (Ref, error) {
 	key, err := a.keys.Current(ctx, p.Tenant)

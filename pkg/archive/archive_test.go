@@ -124,6 +124,8 @@ func (k *keys) Current(ctx context.Context, tenant string) (archive.Key, error) 
 	return k.ByID(ctx, tenant, k.current)
 }
 
+func (k *keys) Forget(string) {}
+
 func (k *keys) ByID(_ context.Context, _, id string) (archive.Key, error) {
 	if id > k.current {
 		return archive.Key{}, archive.ErrNoKey

@@ -1,5 +1,5 @@
 -- One key of a tenant, destroyed or not.
-SELECT key_id, wrapped, destroyed_at IS NOT NULL AS destroyed
-  FROM tenant_key
- WHERE tenant = $1
-   AND key_id = $2
+SELECT k.wrapped, k.destroyed_at IS NOT NULL
+  FROM tenant_key AS k
+ WHERE k.tenant = $1
+   AND k.key_id = $2

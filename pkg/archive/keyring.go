@@ -11,51 +11,109 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 )
 
 const secretBytes = 32
 
-// A Keyring wraps tenants' keys with the master key: AES-256-GCM with tenant and key id as associated data, so that no
-// wrapped key serves another tenant.
-type Keyring struct{ master []byte }
+// A Keyring wraps tenants' keys with a master key: AES-256-GCM with tenant and key id as associated data, so that no wrapped
+// key serves another tenant. While the master key is being replaced the ring holds both: the first wraps, each unwraps.
+type Keyring struct {
+	path string // of the file with the keys; "": there is none
 
-// OpenKeyring returns the keyring of a master key of 32 bytes.
-func OpenKeyring(master []byte) *Keyring { return &Keyring{master} }
+	mu      sync.Mutex
+	masters [][]byte
+}
 
-// Wrap seals a tenant's secret for storage.
-func (k *Keyring) Wrap(tenant, id string, secret []byte) ([]byte, error) {
-	aead, err := k.aead()
-	if err != nil {
-		return nil, fmt.Errorf("wrap key %s of tenant %q: %w", id, tenant, err)
+// OpenKeyring returns the keyring of master keys of 32 bytes.
+func OpenKeyring(masters ...[]byte) *Keyring { return &Keyring{masters: masters} }
+
+// ReadKeyring returns the keyring of a key file: 64 hex digits, or the base64 of 32 bytes, one master key a line. A file that
+// others may read is refused. The ring reads the file again before it wraps and where no key of it opens, so that whoever
+// replaces the file need not start its readers again.
+func ReadKeyring(path string) (*Keyring, error) {
+	k := &Keyring{path: path}
+	if err := k.reload(); err != nil {
+		return nil, err
 	}
-	wrapped, err := aead.Encrypt(secret, keyContext(tenant, id))
+	return k, nil
+}
+
+func (k *Keyring) reload() error {
+	if k.path == "" {
+		return nil
+	}
+	masters, err := readMasterKeys(k.path)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.masters = masters
+	return nil
+}
+
+func (k *Keyring) keys() [][]byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.masters
+}
+
+// Wrap seals a tenant's secret for storage, under the first master key.
+func (k *Keyring) Wrap(tenant, id string, secret []byte) ([]byte, error) {
+	wrapped, err := k.wrap(tenant, id, secret)
 	if err != nil {
 		return nil, fmt.Errorf("wrap key %s of tenant %q: %w", id, tenant, err)
 	}
 	return wrapped, nil
 }
 
-// Unwrap opens what Wrap sealed for the same tenant and id under the same master key.
+func (k *Keyring) wrap(tenant, id string, secret []byte) ([]byte, error) {
+	if err := k.reload(); err != nil {
+		return nil, err
+	}
+	aead, err := masterAEAD(k.keys()[0])
+	if err != nil {
+		return nil, err
+	}
+	return aead.Encrypt(secret, keyContext(tenant, id))
+}
+
+// Unwrap opens what Wrap sealed for the same tenant and id under one of the ring's master keys.
 func (k *Keyring) Unwrap(tenant, id string, wrapped []byte) ([]byte, error) {
-	aead, err := k.aead()
+	secret, _, err := k.unwrap(tenant, id, wrapped)
 	if err != nil {
 		return nil, fmt.Errorf("unwrap key %s of tenant %q: %w", id, tenant, err)
-	}
-	secret, err := aead.Decrypt(wrapped, keyContext(tenant, id))
-	if err != nil {
-		return nil, fmt.Errorf("unwrap key %s of tenant %q: not sealed under this master key; "+
-			"start with the key file that this database was used with", id, tenant)
 	}
 	return secret, nil
 }
 
-func (k *Keyring) aead() (*subtle.AESGCM, error) {
-	if len(k.master) != secretBytes {
-		return nil, fmt.Errorf("master key of %d bytes: want %d", len(k.master), secretBytes)
+// unwrap also says which of the master keys it was.
+func (k *Keyring) unwrap(tenant, id string, wrapped []byte) (secret []byte, by int, err error) {
+	for range 2 {
+		for i, master := range k.keys() {
+			aead, err := masterAEAD(master)
+			if err != nil {
+				return nil, 0, err
+			}
+			if secret, err := aead.Decrypt(wrapped, keyContext(tenant, id)); err == nil {
+				return secret, i, nil
+			}
+		}
+		if err := k.reload(); err != nil { // it may have been wrapped again since
+			return nil, 0, err
+		}
 	}
-	return subtle.NewAESGCM(k.master)
+	return nil, 0, errors.New("not sealed under this master key; start with the key file that this database was used with")
+}
+
+func masterAEAD(master []byte) (*subtle.AESGCM, error) {
+	if len(master) != secretBytes {
+		return nil, fmt.Errorf("master key of %d bytes: want %d", len(master), secretBytes)
+	}
+	return subtle.NewAESGCM(master)
 }
 
 func keyContext(tenant, id string) []byte {
@@ -63,8 +121,8 @@ func keyContext(tenant, id string) []byte {
 	return append(append(b, tenant...), id...)
 }
 
-// ReadMasterKey reads a key file: 64 hex digits, or the base64 of 32 bytes. A file that others may read is refused.
-func ReadMasterKey(path string) ([]byte, error) {
+// readMasterKeys reads a key file.
+func readMasterKeys(path string) ([][]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read master key: %w", err)
@@ -76,13 +134,19 @@ func ReadMasterKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read master key: %w", err)
 	}
-	s := strings.TrimSpace(string(text))
-	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString} {
-		if key, err := decode(s); err == nil && len(key) == secretBytes {
-			return key, nil
+	var masters [][]byte
+	for _, line := range strings.Fields(string(text)) {
+		for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString} {
+			if key, err := decode(line); err == nil && len(key) == secretBytes {
+				masters = append(masters, key)
+				break
+			}
 		}
 	}
-	return nil, fmt.Errorf("read master key: %s holds neither 64 hex digits nor the base64 of %d bytes", path, secretBytes)
+	if n := len(strings.Fields(string(text))); n == 0 || len(masters) != n {
+		return nil, fmt.Errorf("read master key: %s holds neither 64 hex digits nor the base64 of %d bytes in each line", path, secretBytes)
+	}
+	return masters, nil
 }
 
 // CreateMasterKey writes a new key file that only its owner may read. It never replaces one (fs.ErrExist), since all

@@ -48,7 +48,7 @@ func TestAKeyUnwrapsOnlyWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestReadMasterKey(t *testing.T) {
+func TestReadKeyring(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		text string
 		mode fs.FileMode
@@ -61,6 +61,8 @@ func TestReadMasterKey(t *testing.T) {
 		"others may write it":    {hex.EncodeToString(master), 0o602, "chmod 600"},
 		"an empty file":          {"", 0o600, "neither"},
 		"a key of another size":  {hex.EncodeToString(master[:31]), 0o600, "neither"},
+		"two keys":               {hex.EncodeToString(master) + "\n" + hex.EncodeToString(secret) + "\n", 0o600, ""},
+		"a key and half a one":   {hex.EncodeToString(master) + "\n" + hex.EncodeToString(secret[:16]), 0o600, "neither"},
 		"a text that is no key":  {strings.Repeat("z!", 32), 0o600, "neither"},
 		"base64 of another size": {base64.StdEncoding.EncodeToString(master[:16]), 0o600, "neither"},
 	} {
@@ -71,18 +73,76 @@ func TestReadMasterKey(t *testing.T) {
 		if err := os.Chmod(path, c.mode); err != nil { // whatever the umask
 			t.Fatal(err)
 		}
-		key, err := archive.ReadMasterKey(path)
+		ring, err := archive.ReadKeyring(path)
 		switch {
-		case c.want == "" && (err != nil || !bytes.Equal(key, master)):
-			t.Errorf("%s: got %x, %v, want the key", sentence, key, err)
+		case c.want == "" && (err != nil || !opens(t, ring, master)):
+			t.Errorf("%s: got %v, want the key", sentence, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got %v, want an error with %q", sentence, err, c.want)
 		case err != nil && c.text != "" && strings.Contains(err.Error(), strings.TrimSpace(c.text)):
 			t.Errorf("%s: the error shows the file's content", sentence)
 		}
 	}
-	if _, err := archive.ReadMasterKey(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := archive.ReadKeyring(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v, want ErrNotExist", err)
+	}
+}
+
+// opens reports whether what a ring wraps is opened by a master key.
+func opens(t *testing.T, ring *archive.Keyring, master []byte) bool {
+	t.Helper()
+	wrapped, err := ring.Wrap("demo", "k1", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := archive.OpenKeyring(master).Unwrap("demo", "k1", wrapped)
+	return err == nil && bytes.Equal(got, secret)
+}
+
+// The steps of a rotation, while one process runs: it never fails to open a key, whoever wrapped it.
+func TestARingFollowsItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master.key")
+	write := func(keys ...[]byte) {
+		t.Helper()
+		var text string
+		for _, k := range keys {
+			text += hex.EncodeToString(k) + "\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, fresh := master, bytes.Repeat([]byte{9}, 32)
+	write(old)
+	ring, err := archive.ReadKeyring(path)
+	if err != nil || !opens(t, ring, old) {
+		t.Fatalf("got %v, want the old key", err)
+	}
+	byOld, err := ring.Wrap("demo", "k1", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byFresh, err := archive.OpenKeyring(fresh).Wrap("demo", "k1", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range [][][]byte{{old, fresh}, {fresh, old}} {
+		write(step...)
+		for by, wrapped := range map[string][]byte{"the old key": byOld, "the new key": byFresh} {
+			if got, err := ring.Unwrap("demo", "k1", wrapped); err != nil || !bytes.Equal(got, secret) {
+				t.Errorf("wrapped by %s: %v", by, err)
+			}
+		}
+		if !opens(t, ring, step[0]) {
+			t.Error("the first key of the file does not wrap")
+		}
+	}
+	write(fresh)
+	if !opens(t, ring, fresh) {
+		t.Error("the new key does not wrap")
+	}
+	if _, err := ring.Unwrap("demo", "k1", byOld); err == nil || !strings.Contains(err.Error(), "master key") {
+		t.Errorf("wrapped by a key that is gone: got %v", err)
 	}
 }
 
@@ -104,14 +164,14 @@ func TestCreateMasterKeyNeverReplacesOne(t *testing.T) {
 			t.Errorf("got %v, want ErrExist", err)
 		}
 	}
-	key, err := archive.ReadMasterKey(path)
-	if err != nil || made != 1 {
+	first, err := os.ReadFile(path)
+	if _, errRead := archive.ReadKeyring(path); err != nil || errRead != nil || made != 1 {
 		t.Errorf("got %d keys made, %v, want one that can be read", made, err)
 	}
 	if err := archive.CreateMasterKey(path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("again: got %v, want ErrExist", err)
 	}
-	if again, err := archive.ReadMasterKey(path); err != nil || !bytes.Equal(again, key) {
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, first) {
 		t.Errorf("the key changed: %v", err)
 	}
 	if left := listFiles(t, dir); len(left) != 1 {

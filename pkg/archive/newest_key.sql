@@ -1,6 +1,6 @@
--- The tenant's newest key, destroyed or not. Ids are k1, k2, ..., so the longer text is the greater number.
-SELECT key_id, wrapped, destroyed_at IS NOT NULL AS destroyed
-  FROM tenant_key
- WHERE tenant = $1
- ORDER BY length(key_id) DESC, key_id DESC
+-- The tenant's newest key, and whether it seals new objects. Ids are k1, k2, ..., so the longer text is the greater number.
+SELECT k.key_id, k.destroyed_at IS NULL AND k.retired_at IS NULL
+  FROM tenant_key AS k
+ WHERE k.tenant = $1
+ ORDER BY length(k.key_id) DESC, k.key_id DESC
  LIMIT 1

@@ -22,6 +22,8 @@ var (
 	keyByIDSQL string
 	//go:embed create_key.sql
 	createKeySQL string
+	//go:embed destroyed.sql
+	destroyedSQL string
 	//go:embed record.sql
 	recordSQL string
 )
@@ -59,7 +61,7 @@ func NewPostgresKeys(db Querier, ring *Keyring) *PostgresKeys {
 	return &PostgresKeys{db: db, ring: ring, cached: map[cacheKey]cachedKey{}}
 }
 
-// Current implements KeySource: the newest key, or a new one where there is none or the newest was destroyed.
+// Current implements KeySource: the newest key, or a new one where there is none or the newest was retired or destroyed.
 func (k *PostgresKeys) Current(ctx context.Context, tenant string) (Key, error) {
 	if key, ok := k.recall(tenant, ""); ok {
 		return key, nil
@@ -73,15 +75,13 @@ func (k *PostgresKeys) Current(ctx context.Context, tenant string) (Key, error) 
 }
 
 func (k *PostgresKeys) current(ctx context.Context, tenant string) (Key, error) {
-	var shredded *ShreddedError
-	key, err := k.load(ctx, tenant, newestKeySQL, tenant)
-	newest := "k0"
-	switch {
-	case errors.Is(err, ErrNoKey):
-	case errors.As(err, &shredded):
-		newest = shredded.KeyID
-	default:
-		return key, err
+	newest, usable := "k0", false
+	err := k.db.QueryRow(ctx, newestKeySQL, tenant).Scan(&newest, &usable)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Key{}, err
+	}
+	if usable {
+		return k.load(ctx, tenant, newest)
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(newest, "k"))
 	if err != nil {
@@ -97,7 +97,7 @@ func (k *PostgresKeys) current(ctx context.Context, tenant string) (Key, error) 
 	if _, err := k.db.Exec(ctx, createKeySQL, tenant, id, wrapped); err != nil {
 		return Key{}, err
 	}
-	return k.load(ctx, tenant, keyByIDSQL, tenant, id)
+	return k.load(ctx, tenant, id)
 }
 
 // ByID implements KeySource.
@@ -105,7 +105,7 @@ func (k *PostgresKeys) ByID(ctx context.Context, tenant, id string) (Key, error)
 	if key, ok := k.recall(tenant, id); ok {
 		return key, nil
 	}
-	key, err := k.load(ctx, tenant, keyByIDSQL, tenant, id)
+	key, err := k.load(ctx, tenant, id)
 	if err != nil {
 		return Key{}, fmt.Errorf("find key %s of tenant %q: %w", id, tenant, err)
 	}
@@ -113,13 +113,13 @@ func (k *PostgresKeys) ByID(ctx context.Context, tenant, id string) (Key, error)
 	return key, nil
 }
 
-func (k *PostgresKeys) load(ctx context.Context, tenant, sql string, args ...any) (Key, error) {
+func (k *PostgresKeys) load(ctx context.Context, tenant, id string) (Key, error) {
 	var (
-		key       Key
+		key       = Key{ID: id}
 		wrapped   []byte
 		destroyed bool
 	)
-	err := k.db.QueryRow(ctx, sql, args...).Scan(&key.ID, &wrapped, &destroyed)
+	err := k.db.QueryRow(ctx, keyByIDSQL, tenant, id).Scan(&wrapped, &destroyed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Key{}, ErrNoKey
 	}
@@ -153,6 +153,17 @@ func (k *PostgresKeys) keep(tenant, id string, key Key) {
 	k.cached[cacheKey{tenant, id}] = cachedKey{key, now.Add(keyTTL)}
 }
 
+// Forget implements KeySource.
+func (k *PostgresKeys) Forget(tenant string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for ck := range k.cached {
+		if ck.tenant == tenant {
+			delete(k.cached, ck)
+		}
+	}
+}
+
 func (k *PostgresKeys) now() time.Time {
 	if k.Now != nil {
 		return k.Now()
@@ -166,7 +177,9 @@ type Stored struct {
 	Ref  Ref
 }
 
-// Record inserts one artifact row for each object, all in one statement, in the transaction whose rows refer to them.
+// Record inserts one artifact row for each object, all in one statement, in the transaction whose rows refer to them. An object
+// that was sealed under a key which has been destroyed since is a *ShreddedError: it is to be written again, under a key that
+// the archive does not remember. The transaction keeps commands, which destroy keys, from coming between.
 func Record(ctx context.Context, tx pgx.Tx, objects []Stored) error {
 	if len(objects) == 0 {
 		return nil
@@ -192,7 +205,15 @@ func Record(ctx context.Context, tx pgx.Tx, objects []Stored) error {
 			sums = append(sums, e.Sum[:])
 		}
 	}
-	_, err := tx.Exec(ctx, recordSQL,
+	var lost ShreddedError
+	err := tx.QueryRow(ctx, destroyedSQL, tenants, keys).Scan(&lost.Tenant, &lost.KeyID)
+	if err == nil {
+		return fmt.Errorf("record %d artifacts: %w", len(objects), &lost)
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("record %d artifacts: %w", len(objects), err)
+	}
+	_, err = tx.Exec(ctx, recordSQL,
 		tenants, names, topics, partitions, firsts, lasts, keys, sizes,
 		numbers, offsets, items, sums, lengths)
 	if err != nil {

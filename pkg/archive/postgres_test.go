@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/offerlog/offerlog/pkg/archive"
@@ -19,42 +21,14 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// tables are the two of this package as its statements need them.
-const tables = `
-CREATE TABLE tenant_key (
-  tenant text, key_id text, wrapped bytea, created_at timestamptz NOT NULL, destroyed_at timestamptz,
-  PRIMARY KEY (tenant, key_id)
-);
-CREATE TABLE artifact (
-  tenant text, object text, topic_id uuid, partition int, first bigint, last bigint, key_id text, length bigint,
-  state text, offsets bigint[], items int[], sums bytea[], lengths bigint[],
-  PRIMARY KEY (tenant, object)
-)`
-
-// database is a pool on a schema of its own.
+// database is a pool on a migrated database, for what no role alone may do.
 func database(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(rig.PostgresServer(t))
+	pool, err := pgxpool.New(t.Context(), rig.DatabaseAsSuperuser(t, rig.Database(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := pgx.Identifier{"archive_" + strings.ToLower(t.Name())}.Sanitize()
-	config.ConnConfig.RuntimeParams["search_path"] = schema
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := pool.Exec(context.Background(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
-			t.Error(err)
-		}
-		pool.Close()
-	})
-	for _, sql := range []string{"DROP SCHEMA IF EXISTS " + schema + " CASCADE", "CREATE SCHEMA " + schema, tables} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
+	t.Cleanup(pool.Close)
 	return pool
 }
 
@@ -195,5 +169,141 @@ func TestRecordWritesOneRowForEachObject(t *testing.T) {
 				t.Errorf("entry %d: got %d %d %x %d, want %+v", i, offsets[i], items[i], sums[i], lengths[i], e)
 			}
 		}
+	}
+}
+
+// Each key is wrapped again once, whatever happens between two of them, and both are opened all the time.
+func TestRewrapGoesOnWhereItStopped(t *testing.T) {
+	pool := database(t)
+	fresh := bytes.Repeat([]byte{9}, 32)
+	old := archive.NewPostgresKeys(pool, archive.OpenKeyring(master))
+	secrets := map[string][]byte{}
+	for _, tenant := range []string{"a", "b", "c"} {
+		secrets[tenant] = mustCurrent(t, old, tenant).Secret
+	}
+	mustExec(t, pool, "UPDATE tenant_key SET wrapped = NULL, destroyed_at = now() WHERE tenant = 'c'")
+	both := archive.OpenKeyring(fresh, master)
+	stopping := &stopAfter{Querier: pool, updates: 1}
+	if n, err := archive.NewPostgresKeys(stopping, both).Rewrap(t.Context()); err == nil || n != 1 {
+		t.Fatalf("got %d keys and %v, want one and an error", n, err)
+	}
+	open := func(tenant string, ring *archive.Keyring) error {
+		key, err := archive.NewPostgresKeys(pool, ring).ByID(t.Context(), tenant, "k1")
+		if err == nil && !bytes.Equal(key.Secret, secrets[tenant]) {
+			err = errors.New("another key")
+		}
+		return err
+	}
+	if err := errors.Join(open("a", both), open("b", both), open("a", archive.OpenKeyring(fresh)), open("b", archive.OpenKeyring(master))); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []int{1, 0} {
+		if n, err := archive.NewPostgresKeys(pool, both).Rewrap(t.Context()); err != nil || n != want {
+			t.Errorf("got %d keys and %v, want %d", n, err, want)
+		}
+	}
+	if err := errors.Join(open("a", archive.OpenKeyring(fresh)), open("b", archive.OpenKeyring(fresh))); err != nil {
+		t.Error(err)
+	}
+	if _, err := archive.NewPostgresKeys(pool, archive.OpenKeyring(fresh)).Rewrap(t.Context()); err != nil {
+		t.Errorf("without the old key: %v", err)
+	}
+	mustCurrent(t, old, "d")
+	if n, err := archive.NewPostgresKeys(pool, archive.OpenKeyring(fresh)).Rewrap(t.Context()); err == nil || n != 0 {
+		t.Errorf("a key that no master key opens: got %d keys and %v", n, err)
+	}
+}
+
+// stopAfter fails after so many updates.
+type stopAfter struct {
+	archive.Querier
+	updates int
+}
+
+func (s *stopAfter) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if s.updates == 0 {
+		return pgconn.CommandTag{}, errStore
+	}
+	s.updates--
+	return s.Querier.Exec(ctx, sql, args...)
+}
+
+func TestRetireAndShredConcernOneTenant(t *testing.T) {
+	pool := database(t)
+	store := &memory{}
+	write := func(tenant string, first int64) archive.Stored {
+		t.Helper()
+		p := pack()
+		p.Tenant, p.First = tenant, first
+		ks := archive.NewPostgresKeys(pool, archive.OpenKeyring(master))
+		return archive.Stored{Pack: p, Ref: mustWrite(t, archive.New(store, ks), p)}
+	}
+	tx := func(f func(tx pgx.Tx) error) error { return pgx.BeginFunc(t.Context(), pool, f) }
+	record := func(objects ...archive.Stored) error {
+		return tx(func(tx pgx.Tx) error { return archive.Record(t.Context(), tx, objects) })
+	}
+	mine, other := write("demo", 1), write("acme", 1)
+	if err := record(mine, other); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	for tenant, want := range map[string]string{"demo": "k1", "nobody": ""} {
+		err := tx(func(tx pgx.Tx) error {
+			id, err := archive.Retire(t.Context(), tx, tenant, at)
+			if id != want {
+				t.Errorf("tenant %s: retired %q, want %q", tenant, id, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	fresh, before := write("demo", 2), write("demo", 3)
+	if mine.Ref.KeyID != "k1" || fresh.Ref.KeyID != "k2" || other.Ref.KeyID != "k1" {
+		t.Errorf("got keys %s, then %s, and %s of the other tenant", mine.Ref.KeyID, fresh.Ref.KeyID, other.Ref.KeyID)
+	}
+	if err := record(fresh); err != nil {
+		t.Fatal(err)
+	}
+	receipt := uuid.New()
+	err := tx(func(tx pgx.Tx) error {
+		keys, objects, err := archive.Shred(t.Context(), tx, "demo", receipt, at)
+		if keys != 2 || objects != 2 {
+			t.Errorf("got %d keys and %d objects, want 2 and 2", keys, objects)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shredded *archive.ShreddedError
+	if err := record(before); !errors.As(err, &shredded) || shredded.Tenant != "demo" || shredded.KeyID != "k2" {
+		t.Errorf("an object that was sealed before: got %v, want it refused", err)
+	}
+	again := write("demo", 3) // the attempt that comes next finds what nobody can open
+	if again.Ref.KeyID != "k3" || again.Ref.Reused {
+		t.Errorf("got %+v, want the object anew under k3", again.Ref)
+	}
+	if err := record(again); err != nil {
+		t.Error(err)
+	}
+	a := archive.New(store, archive.NewPostgresKeys(pool, archive.OpenKeyring(master)))
+	for _, o := range []archive.Stored{mine, fresh} {
+		if _, err := a.Verify(t.Context(), "demo", o.Ref); !errors.As(err, &shredded) {
+			t.Errorf("got %v, want the object shredded", err)
+		}
+	}
+	for _, o := range []archive.Stored{other, again} {
+		if _, err := a.Verify(t.Context(), o.Pack.Tenant, o.Ref); err != nil {
+			t.Error(err)
+		}
+	}
+	var states string
+	if err := pool.QueryRow(t.Context(), `SELECT string_agg(format('%s %s %s %s', tenant, first, state, pruning = $1), ', ' ORDER BY tenant, first) FROM artifact`, receipt).Scan(&states); err != nil {
+		t.Fatal(err)
+	}
+	if want := "acme 1 stored , demo 1 shredded t, demo 2 shredded t, demo 3 stored "; states != want {
+		t.Errorf("got %q, want %q", states, want)
 	}
 }

@@ -52,5 +52,6 @@ func Points() []string {
 		"project.after_commit",
 		"offers.before_end_txn", // the relay's transaction, where it carries changes of offers
 		"offers.after_end_txn",
+		"keys.rewrap_half", // offerlog keys rotate --master
 	}
 }

@@ -53,7 +53,7 @@ SELECT a.tenant, a.object AS name, e."offset", e.item, e.sum AS sha256, e.length
 -- One row an object, with the places and digests of its entries side by side.
 CREATE VIEW audit_v1.artifact_object AS
 SELECT a.tenant, a.object AS name, a.topic_id, a.partition, a.first, a.last, a.key_id, a.length, a.state, a.offsets, a.items,
-       a.sums AS sha256, a.lengths
+       a.sums AS sha256, a.lengths, a.pruning
   FROM artifact AS a;
 
 CREATE VIEW audit_v1.observation AS

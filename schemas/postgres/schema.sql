@@ -76,6 +76,7 @@ CREATE TABLE public.artifact (
     key_id text NOT NULL,
     length bigint NOT NULL,
     state text DEFAULT 'stored'::text NOT NULL,
+    pruning uuid,
     offsets bigint[] NOT NULL,
     items integer[] NOT NULL,
     sums bytea[] NOT NULL,
@@ -118,7 +119,8 @@ CREATE VIEW audit_v1.artifact_object AS
     a.offsets,
     a.items,
     a.sums AS sha256,
-    a.lengths
+    a.lengths,
+    a.pruning
    FROM public.artifact a;
 
 ALTER TABLE audit_v1.artifact_object OWNER TO offerlog_inspector;
@@ -750,6 +752,39 @@ CREATE VIEW audit_v1.projection AS
 
 ALTER TABLE audit_v1.projection OWNER TO offerlog_inspector;
 
+CREATE TABLE public.pruning (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    feed text,
+    before timestamp with time zone,
+    removed bigint NOT NULL,
+    actor text,
+    reason text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT pruning_kind_check CHECK ((kind = ANY (ARRAY['keys'::text, 'artifacts'::text, 'runs'::text, 'quarantine'::text])))
+);
+
+ALTER TABLE ONLY public.pruning FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pruning OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.pruning AS
+ SELECT p.tenant,
+    p.id,
+    p.kind,
+    p.feed,
+    p.before,
+    p.removed,
+    p.actor,
+    p.reason,
+    p.recorded_at
+   FROM public.pruning p;
+
+ALTER TABLE audit_v1.pruning OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.pruning IS 'what was removed on purpose: a receipt for each removal';
+
 CREATE TABLE public.quarantine (
     tenant text NOT NULL,
     id uuid NOT NULL,
@@ -892,6 +927,32 @@ CREATE VIEW audit_v1.run AS
 
 ALTER TABLE audit_v1.run OWNER TO offerlog_inspector;
 
+CREATE TABLE public.tenant_key (
+    tenant text NOT NULL,
+    key_id text NOT NULL,
+    wrapped bytea,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    retired_at timestamp with time zone,
+    destroyed_at timestamp with time zone,
+    pruning uuid,
+    CONSTRAINT tenant_key_check CHECK (((destroyed_at IS NULL) = (wrapped IS NOT NULL)))
+);
+
+ALTER TABLE ONLY public.tenant_key FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.tenant_key OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.tenant_key AS
+ SELECT k.tenant,
+    k.key_id,
+    k.created_at,
+    k.retired_at,
+    k.destroyed_at,
+    k.pruning
+   FROM public.tenant_key k;
+
+ALTER TABLE audit_v1.tenant_key OWNER TO offerlog_inspector;
+
 CREATE VIEW audit_v1.token AS
  SELECT t.tenant,
     t.id,
@@ -999,18 +1060,6 @@ CREATE TABLE public.registry (
 
 ALTER TABLE public.registry OWNER TO offerlog_owner;
 
-CREATE TABLE public.tenant_key (
-    tenant text NOT NULL,
-    key_id text NOT NULL,
-    wrapped bytea,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    destroyed_at timestamp with time zone
-);
-
-ALTER TABLE ONLY public.tenant_key FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.tenant_key OWNER TO offerlog_owner;
-
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_0 FOR VALUES IN (0);
 
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_1 FOR VALUES IN (1);
@@ -1079,6 +1128,9 @@ ALTER TABLE ONLY public.outcome
 
 ALTER TABLE ONLY public.projection
     ADD CONSTRAINT projection_pkey PRIMARY KEY (generation, partition);
+
+ALTER TABLE ONLY public.pruning
+    ADD CONSTRAINT pruning_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY public.publication
     ADD CONSTRAINT publication_pkey PRIMARY KEY (tenant, offer);
@@ -1166,6 +1218,8 @@ ALTER TABLE public.outbox_2 ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.outcome ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.pruning ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.publication ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.quarantine ENABLE ROW LEVEL SECURITY;
@@ -1195,6 +1249,8 @@ CREATE POLICY tenant_offerlog_audit ON public.mapping FOR SELECT TO offerlog_aud
 CREATE POLICY tenant_offerlog_audit ON public.observation FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.outcome FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.pruning FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.publication FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1248,6 +1304,8 @@ CREATE POLICY worker_offerlog_ingest ON public.outbox TO offerlog_ingest USING (
 
 CREATE POLICY worker_offerlog_ingest ON public.outcome TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.pruning TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.quarantine TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.receipt TO offerlog_ingest USING (true) WITH CHECK (true);
@@ -1286,6 +1344,8 @@ CREATE POLICY worker_offerlog_inspector ON public.outbox_2 TO offerlog_inspector
 
 CREATE POLICY worker_offerlog_inspector ON public.outcome TO offerlog_inspector USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_inspector ON public.pruning TO offerlog_inspector USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_inspector ON public.publication TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.quarantine TO offerlog_inspector USING (true) WITH CHECK (true);
@@ -1302,6 +1362,8 @@ CREATE POLICY worker_offerlog_inspector ON public.tenant_key TO offerlog_inspect
 
 CREATE POLICY worker_offerlog_inspector ON public.token TO offerlog_inspector USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.artifact TO offerlog_janitor USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.feed TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.outbox TO offerlog_janitor USING (true) WITH CHECK (true);
@@ -1314,7 +1376,11 @@ CREATE POLICY worker_offerlog_janitor ON public.outbox_2 TO offerlog_janitor USI
 
 CREATE POLICY worker_offerlog_janitor ON public.outcome TO offerlog_janitor USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.pruning TO offerlog_janitor USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.receipt TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.tenant_key TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.current_offer TO offerlog_project USING (true) WITH CHECK (true);
 
@@ -1375,6 +1441,13 @@ GRANT ALL ON FUNCTION public.token_by_digest(digest bytea) TO offerlog_read;
 GRANT SELECT ON TABLE public.artifact TO offerlog_audit;
 GRANT SELECT ON TABLE public.artifact TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.artifact TO offerlog_ingest;
+GRANT SELECT ON TABLE public.artifact TO offerlog_janitor;
+
+GRANT UPDATE(state) ON TABLE public.artifact TO offerlog_ingest;
+GRANT UPDATE(state) ON TABLE public.artifact TO offerlog_janitor;
+
+GRANT UPDATE(pruning) ON TABLE public.artifact TO offerlog_ingest;
+GRANT UPDATE(pruning) ON TABLE public.artifact TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.artifact TO offerlog_inspect;
 
@@ -1508,6 +1581,13 @@ GRANT SELECT ON TABLE audit_v1."position" TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.projection TO offerlog_inspect;
 
+GRANT SELECT ON TABLE public.pruning TO offerlog_audit;
+GRANT SELECT ON TABLE public.pruning TO offerlog_inspector;
+GRANT INSERT ON TABLE public.pruning TO offerlog_ingest;
+GRANT INSERT ON TABLE public.pruning TO offerlog_janitor;
+
+GRANT SELECT ON TABLE audit_v1.pruning TO offerlog_inspect;
+
 GRANT SELECT ON TABLE public.quarantine TO offerlog_audit;
 GRANT SELECT ON TABLE public.quarantine TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantine TO offerlog_ingest;
@@ -1539,6 +1619,15 @@ GRANT SELECT,INSERT ON TABLE public.run_page TO offerlog_ingest;
 
 GRANT SELECT ON TABLE audit_v1.run TO offerlog_inspect;
 
+GRANT SELECT ON TABLE public.tenant_key TO offerlog_audit;
+GRANT SELECT ON TABLE public.tenant_key TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.tenant_key TO offerlog_ingest;
+GRANT SELECT ON TABLE public.tenant_key TO offerlog_janitor;
+
+GRANT UPDATE(wrapped) ON TABLE public.tenant_key TO offerlog_janitor;
+
+GRANT SELECT ON TABLE audit_v1.tenant_key TO offerlog_inspect;
+
 GRANT SELECT ON TABLE audit_v1.token TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
@@ -1569,7 +1658,3 @@ GRANT SELECT ON TABLE public.registry TO offerlog_project;
 GRANT SELECT ON TABLE public.registry TO offerlog_inspector;
 GRANT SELECT ON TABLE public.registry TO offerlog_read;
 GRANT SELECT ON TABLE public.registry TO offerlog_audit;
-
-GRANT SELECT ON TABLE public.tenant_key TO offerlog_audit;
-GRANT SELECT ON TABLE public.tenant_key TO offerlog_inspector;
-GRANT SELECT,INSERT ON TABLE public.tenant_key TO offerlog_ingest;

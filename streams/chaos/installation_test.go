@@ -78,11 +78,11 @@ func newInstallation(t *testing.T) *installation {
 // reads lets the audit read the archive from a store.
 func (in *installation) reads(store archive.Store) {
 	in.t.Helper()
-	master, err := archive.ReadMasterKey(filepath.Join(in.host, "archive.key"))
+	ring, err := archive.ReadKeyring(filepath.Join(in.host, "archive.key"))
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	in.archive = archive.New(store, archive.NewPostgresKeys(in.Pool, archive.OpenKeyring(master)))
+	in.archive = archive.New(store, archive.NewPostgresKeys(in.Pool, ring))
 }
 
 // missSoon makes the members of groups that are not heard of lose their partitions after session.

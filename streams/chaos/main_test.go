@@ -40,3 +40,9 @@ func (b *build) program(t testing.TB) string {
 	}
 	return b.file
 }
+
+// command is a run of the binary that ends by itself.
+func (b *build) command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(t.Context(), b.program(t), args...)
+}

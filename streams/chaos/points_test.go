@@ -98,6 +98,7 @@ func TestEachFaultPoint(t *testing.T) {
 			t.Log(in)
 		})
 	}
+	points = append(points, rewrapHalf) // of no stage: TestAKilledRotationGoesOn
 	slices.Sort(points)
 	if want := slices.Sorted(slices.Values(fault.Points())); !slices.Equal(points, want) {
 		t.Errorf("the points that are tried: got %q, want %q", points, want)

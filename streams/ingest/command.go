@@ -25,6 +25,8 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.FeedApplyType:   readFeedApply,
 	streams.TokenCreateType: readTokenCreate,
 	streams.TokenRevokeType: readTokenRevoke,
+	streams.KeyRotateType:   readKeyRotate,
+	streams.KeyShredType:    readKeyShred,
 	streams.LaneAdoptType:   readLaneAdopt,
 }
 

@@ -37,6 +37,7 @@ import (
 // Archive is what ingest needs of the archive; *archive.Archive is one.
 type Archive interface {
 	Write(ctx context.Context, p *archive.Pack) (archive.Ref, error)
+	Forget(tenant string)
 }
 
 // Mapper is what ingest needs of the mapper; *mapping.Child is one.
@@ -210,6 +211,10 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 		if errors.Is(err, errReadAgain) {
 			continue
 		}
+		if shredded, ok := errors.AsType[*archive.ShreddedError](err); ok {
+			w.archive.Forget(shredded.Tenant) // its key was destroyed since: the evidence is kept under a new one
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -263,6 +268,9 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		if err := archive.Record(ctx, tx, stored); err != nil {
+			return err
+		}
+		if err := st.shred(ctx, tx); err != nil {
 			return err
 		}
 		if err := receipt.Record(ctx, tx, st.attempts); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/retention"
 	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -39,7 +40,8 @@ type settlement struct {
 	pages           []run.Page
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
-	gaps            int // rows that skip versions
+	gaps            int                 // rows that skip versions
+	shreds          []retention.Receipt // of the tenants whose keys go
 }
 
 func newSettlement(b *batch, held []lane.Held) *settlement {

@@ -73,6 +73,7 @@ type Pipeline struct {
 	Broker  *kfake.Cluster // the fake broker, for faults; nil on Apache Kafka
 	Client  *kgo.Client    // for requests of the test
 	Archive *archive.Archive
+	Folder  string         // of the archive; its master key is 32 zeros
 	Mapper  *mapping.Child // of all pipelines of the test process
 	Inputs  []string       // input topics by their own names, commands among them
 
@@ -108,7 +109,8 @@ func New(t testing.TB, o Options) *Pipeline {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Pool.Close)
-	files, err := archive.OpenFiles(filepath.Join(t.TempDir(), "archive"))
+	p.Folder = filepath.Join(t.TempDir(), "archive")
+	files, err := archive.OpenFiles(p.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
