@@ -1,8 +1,13 @@
 package mapping
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -88,6 +93,64 @@ func BenchmarkChild(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(2000*b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// peak is the most memory that this process, or the children it has waited for, have had.
+func peak(b *testing.B, who int) float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(who, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return float64(usage.Maxrss) / 1024
+}
+
+// A big delivery from its file to a spool, and once through the spool: rows/s and the peak memory of both processes.
+func BenchmarkSpool(b *testing.B) {
+	for _, rows := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "offers.csv")
+			f, err := os.Create(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w := bufio.NewWriter(f)
+			fmt.Fprintln(w, "sku,mpn,manufacturer,qty,price,cur,ts,text")
+			for i := range rows {
+				fmt.Fprintf(w, "AX-%d,RC0603FR-%d,Acme Components,%d,0.%04d,EUR,2025-03-01T10:00:00.250Z,a resistor for many purposes\n", i, i, i*7, i%9000+100)
+			}
+			if err := errors.Join(w.Flush(), f.Close()); err != nil {
+				b.Fatal(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			spec := Spec{Order: OrderObservedAt, Format: Format{Kind: KindCSV}, Fingerprint: FingerprintRows, Limits: Limits{MaxBytes: 1 << 30}, Fields: map[string]any{
+				"source_record": ".sku", "item": map[string]any{"mpn": ".mpn", "manufacturer": ".manufacturer"}, "quantity": ".qty", "price": ".price", "currency": ".cur", "observed_at": ".ts",
+			}}
+			c := NewChild(Config{Processes: 1})
+			defer c.Close()
+			for b.Loop() {
+				res, spool, err := c.Spool(b.Context(), spec, Request{Path: path, Length: info.Size(), HasData: true}, b.TempDir())
+				if err != nil || res.Fault != nil {
+					b.Fatal(res.Fault, err)
+				}
+				n := 0
+				for chunk, err := range spool.Chunks() {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += len(chunk)
+				}
+				if err := spool.Close(); err != nil || n != rows {
+					b.Fatal(n, err)
+				}
+			}
+			b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+			b.ReportMetric(peak(b, syscall.RUSAGE_SELF), "MB-caller")
+			b.ReportMetric(peak(b, syscall.RUSAGE_CHILDREN), "MB-mapper")
 		})
 	}
 }

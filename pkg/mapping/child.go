@@ -30,10 +30,11 @@ type Config struct {
 // A Child reads deliveries in a pool of mapper processes, which are this same binary: main, and TestMain of a test that
 // uses a Child, must call ServeIfChild first. It is safe for concurrent use.
 type Child struct {
-	cfg    Config
-	idle   chan *process // one slot for each process; nil: not started
-	closed chan struct{}
-	once   sync.Once
+	cfg      Config
+	idle     chan *process // one slot for each process; nil: not started
+	spooling chan struct{} // holds one while a delivery is spooled
+	closed   chan struct{}
+	once     sync.Once
 }
 
 // NewChild makes a pool; processes start when they are needed.
@@ -47,14 +48,14 @@ func NewChild(cfg Config) *Child {
 	if cfg.AddressSpace == 0 {
 		cfg.AddressSpace = 2 << 30
 	}
-	c := &Child{cfg: cfg, idle: make(chan *process, cfg.Processes), closed: make(chan struct{})}
+	c := &Child{cfg: cfg, idle: make(chan *process, cfg.Processes), spooling: make(chan struct{}, 1), closed: make(chan struct{})}
 	for range cfg.Processes {
 		c.idle <- nil
 	}
 	return c
 }
 
-// ErrClosed reports a Map after Close.
+// ErrClosed reports a Map or Spool after Close.
 var ErrClosed = errors.New("the mapper is closed")
 
 // Map reads deliveries, spread over the pool, and returns their results in the same order. A delivery that a process dies
@@ -97,10 +98,11 @@ func (c *Child) take(ctx context.Context) (*process, error) {
 	}
 }
 
-// Close ends the processes; it waits for a Map that is under way.
+// Close ends the processes; it waits for a Map and a Spool that are under way.
 func (c *Child) Close() error {
 	c.once.Do(func() {
 		close(c.closed)
+		c.spooling <- struct{}{}
 		for range c.cfg.Processes {
 			if p := <-c.idle; p != nil {
 				p.stop()
@@ -155,25 +157,29 @@ func (c *Child) part(ctx context.Context, p *process, specs map[offer.Digest]Spe
 		}
 		p.kill()
 		p = nil
-		var refused *refusedError
+		died, ofProcess := errors.AsType[*deadError](err)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.As(err, &refused):
+		case !ofProcess:
 			return nil, err
 		case suspect == done:
-			fingerprint, unread := bytesFingerprint(&reqs[done])
-			if unread != nil {
-				return nil, unread
+			if results[done], err = c.limitReached(&reqs[done], died); err != nil {
+				return nil, err
 			}
-			results[done] = Result{Fingerprint: fingerprint, Fault: deliveryFault(offer.ReasonMappingLimit, "",
-				"%v; a delivery has %v and a process %d MiB of address space: send it in smaller parts, or look at the mapping", err, c.cfg.Timeout, c.cfg.AddressSpace>>20)}
 			done++
 		default:
 			suspect = done
 		}
 	}
 	return p, nil
+}
+
+// limitReached is the result of a delivery that two processes died of.
+func (c *Child) limitReached(r *Request, died *deadError) (Result, error) {
+	fingerprint, err := bytesFingerprint(r)
+	return Result{Fingerprint: fingerprint, Fault: deliveryFault(offer.ReasonMappingLimit, "",
+		"%v; a delivery, or a row of a big one, has %v, and a process %d MiB of address space: send it in smaller parts, or look at the mapping", died, c.cfg.Timeout, c.cfg.AddressSpace>>20)}, err
 }
 
 // A process is one mapper process, used by one goroutine at a time.
@@ -231,15 +237,30 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 	return p, nil
 }
 
-// A refusedError is the process's word that it cannot read under a Spec at all.
+// A refusedError is the process's word that it cannot read a delivery at all: under its Spec, or from its file.
 type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-var errLate = errors.New("the mapping did not finish in time")
+// A deadError is the end of a process, which a delivery may be the cause of.
+type deadError struct{ text string }
+
+func (e *deadError) Error() string { return e.text }
 
 // run maps deliveries and returns for how many results came. With an error the process is of no more use.
 func (p *process) run(ctx context.Context, specs map[offer.Digest]Spec, reqs []Request, results []Result) (done int, err error) {
+	err = p.converse(ctx, specs, reqs, func(frame []byte) (bool, error) {
+		if results[done], err = unpackResult(frame); err != nil {
+			return false, &deadError{err.Error()}
+		}
+		done++
+		return done == len(reqs), nil
+	})
+	return done, err
+}
+
+// converse sends deliveries and hands over each answer until that is the last. Between two of them the process has its time.
+func (p *process) converse(ctx context.Context, specs map[offer.Digest]Spec, reqs []Request, take func(frame []byte) (last bool, err error)) (err error) {
 	written := make(chan error, 1)
 	go func() { written <- p.write(specs, reqs) }()
 	release := context.AfterFunc(ctx, p.signal)
@@ -256,24 +277,25 @@ func (p *process) run(ctx context.Context, specs map[offer.Digest]Spec, reqs []R
 		}
 	}()
 	var buf []byte
-	for done < len(reqs) {
+	for last := false; !last; timer.Reset(p.timeout) {
 		if buf, err = readFrame(p.out, buf); err != nil {
 			if late.Load() {
-				return done, errLate
+				return &deadError{"the mapping did not finish in time"}
 			}
 			p.kill() // and wait for its last words
-			return done, fmt.Errorf("the mapper process ended%s", p.words)
+			return &deadError{"the mapper process ended" + p.words.String()}
 		}
-		if len(buf) > 0 && buf[0] == answerRefused {
-			return done, &refusedError{string(buf[1:])}
+		if len(buf) == 0 {
+			return &deadError{errFrame.Error()}
 		}
-		if results[done], err = unpackResult(buf); err != nil {
-			return done, err
+		if buf[0] == answerRefused {
+			return &refusedError{string(buf[1:])}
 		}
-		done++
-		timer.Reset(p.timeout)
+		if last, err = take(buf); err != nil {
+			return err
+		}
 	}
-	return done, nil
+	return nil
 }
 
 func (p *process) write(specs map[offer.Digest]Spec, reqs []Request) error {

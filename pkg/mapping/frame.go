@@ -13,15 +13,16 @@ import (
 
 // Parent and mapper process speak in frames: a length of four bytes, big endian, and so many bytes. The mapper greets
 // first. A request is a Spec that the process has not seen yet (or nothing) and a delivery; each is answered by one result,
-// in order, as soon as it is there. Both ends are one binary, so the bytes in a frame have no version.
+// in order, as soon as it is there, a big one by chunks of its rows before. Both ends are one binary, so the bytes in a frame have no version.
 
 const (
-	greeting = "offerlog mapper\n"
-	maxFrame = 1 << 31
+	greeting  = "offerlog mapper\n"
+	frameHead = 4 // bytes, of the length
+	maxFrame  = 1 << 31
 )
 
 func writeFrame(w *bufio.Writer, b []byte) error {
-	var size [4]byte
+	var size [frameHead]byte
 	binary.BigEndian.PutUint32(size[:], uint32(len(b))) //nolint:gosec // frames are made below maxFrame
 	if _, err := w.Write(size[:]); err != nil {
 		return err
@@ -32,7 +33,7 @@ func writeFrame(w *bufio.Writer, b []byte) error {
 
 // readFrame reads into buf where it is large enough.
 func readFrame(r *bufio.Reader, buf []byte) ([]byte, error) {
-	var size [4]byte
+	var size [frameHead]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return nil, err
 	}
@@ -148,6 +149,9 @@ func packRequest(b []byte, r *Request, spec *Spec) ([]byte, error) {
 	}
 	p.bytes(text)
 	p.bytes(r.Spec[:])
+	p.bool(r.chunked)
+	p.text(r.Path)
+	p.int(r.Length)
 	p.bool(r.HasData)
 	p.text(r.ContentType)
 	p.time(r.EventTime)
@@ -170,7 +174,7 @@ func unpackRequest(b []byte) (r Request, spec *Spec, err error) {
 			return r, nil, err
 		}
 	}
-	r = Request{Spec: u.digest(), HasData: u.bool(), ContentType: u.text(), EventTime: u.time(), Canonicalization: u.text()}
+	r = Request{Spec: u.digest(), chunked: u.bool(), Path: u.text(), Length: u.int(), HasData: u.bool(), ContentType: u.text(), EventTime: u.time(), Canonicalization: u.text()}
 	n := u.count()
 	r.Attributes = make(map[string]string, n)
 	for range n {
@@ -181,10 +185,12 @@ func unpackRequest(b []byte) (r Request, spec *Spec, err error) {
 	return r, spec, u.err
 }
 
-// First byte of an answer: a result follows, or the text of why the process cannot read under the Spec.
+// First byte of an answer: a result follows, or the text of why the process cannot read the delivery at all, or rows of a
+// delivery whose result comes later.
 const (
 	answerResult = iota
 	answerRefused
+	answerRows
 )
 
 func packResult(b []byte, res *Result) []byte {
@@ -244,11 +250,24 @@ func (p *packer) row(r *offer.Row) {
 	p.texts(r.Warnings)
 }
 
-func unpackResult(b []byte) (res Result, err error) {
-	if len(b) == 0 || b[0] != answerResult {
-		return res, errFrame
+func unpackResult(b []byte) (Result, error) {
+	u, err := answer(b)
+	if err != nil {
+		return Result{}, err
 	}
-	u := unpacker{b: b[1:]}
+	res := u.result()
+	return res, u.err
+}
+
+// answer begins to unpack a result.
+func answer(b []byte) (*unpacker, error) {
+	if len(b) == 0 || b[0] != answerResult {
+		return nil, errFrame
+	}
+	return &unpacker{b: b[1:]}, nil
+}
+
+func (u *unpacker) result() (res Result) {
 	if u.bool() {
 		fault := u.fault()
 		res.Fault = &fault
@@ -268,7 +287,7 @@ func unpackResult(b []byte) (res Result, err error) {
 			u.row(&res.Rows[i])
 		}
 	}
-	return res, u.err
+	return res
 }
 
 func (u *unpacker) fault() (f offer.Fault) {

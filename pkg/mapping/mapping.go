@@ -62,6 +62,8 @@ type Request struct {
 	Attributes       map[string]string
 	EventTime        offer.Time // observed_at, unless the mapping gives one
 	Canonicalization string     // for the fingerprint, as an earlier receipt has it; "": the spec's own
+
+	chunked bool // it is answered with chunks of rows before the result
 }
 
 // A Result is what one delivery says.
@@ -80,11 +82,13 @@ type Result struct {
 func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
 	var rows []offer.Row
 	var rejected []offer.Fault
-	res, err := p.read(ctx, r, func(row *offer.Row, fault *offer.Fault) error {
+	stated := newRevisions(1)
+	res, err := p.read(ctx, r, func(in *row, out *offer.Row, fault *offer.Fault) error {
 		if fault != nil {
 			rejected = append(rejected, *fault)
 		} else {
-			rows = append(rows, *row)
+			rows = append(rows, *out)
+			stated.add(in, out)
 		}
 		return nil
 	})
@@ -92,14 +96,14 @@ func (p *Program) Map(ctx context.Context, r *Request) (Result, error) {
 		return res, err
 	}
 	res.Rows, res.Rejected = rows, rejected
-	res.settleRepeats()
-	res.Fault = res.nothingLeft()
+	res.settle(stated)
+	res.Fault = res.nothingLeft(len(res.Rows), len(res.Rejected))
 	return res, nil
 }
 
 // read reads one delivery row by row: each, with its number, is emitted in normal form, or as the fault that rejects it. The
 // Result has neither. With a Fault what has been emitted does not count. Its error is emit's, ctx's or that of a file.
-func (p *Program) read(ctx context.Context, r *Request, emit func(*offer.Row, *offer.Fault) error) (res Result, err error) {
+func (p *Program) read(ctx context.Context, r *Request, emit func(*row, *offer.Row, *offer.Fault) error) (res Result, err error) {
 	form := p.fingerprinter(r)
 	err = p.eachRow(ctx, r, form.document, func(number int, in *row, ce map[string]any) error {
 		res.RowCount = number
@@ -109,7 +113,7 @@ func (p *Program) read(ctx context.Context, r *Request, emit func(*offer.Row, *o
 			fault.Row, fault.Line, fault.Column = number, cmp.Or(fault.Line, in.line), cmp.Or(fault.Column, in.column)
 		}
 		out.Number = number
-		return emit(&out, fault)
+		return emit(in, &out, fault)
 	})
 	if res.Fault = faultOf(err); res.Fault != nil {
 		res.RowCount, err = 0, nil
@@ -183,63 +187,36 @@ func (p *Program) mapRow(ctx context.Context, in *row, ce map[string]any, eventT
 	return p.normalise(claim, eventTime)
 }
 
-// settleRepeats makes rows that state one revision of one record a single row, or rejects them all where they differ:
-// a delivery that contradicts itself does not say which of its rows to believe.
-func (res *Result) settleRepeats() {
-	type revision struct {
-		record, observedAt string
-		version            int64
-	}
-	first := make(map[revision]int, len(res.Rows))
-	origin := make([]int, len(res.Rows)) // the first row of each row's revision
-	clash := map[int]bool{}              // by origin
-	for i := range res.Rows {
-		row := &res.Rows[i]
-		key := revision{record: row.Record, version: row.Version}
-		if !row.HasVersion {
-			key.observedAt = row.ObservedAt.Text
-		}
-		j, seen := first[key]
-		if !seen {
-			first[key], origin[i] = i, i
-			continue
-		}
-		origin[i] = j
-		if res.Rows[j].Content.Digest() != row.Content.Digest() {
-			clash[j] = true
-		}
-	}
-	if len(first) == len(res.Rows) {
-		return
-	}
-	kept := res.Rows[:0]
-	for i, row := range res.Rows {
-		switch {
-		case clash[origin[i]]:
-			fault := rowFault(offer.ReasonSchemaInvalid, "key_duplicate_in_delivery", "source_record",
-				"%q is stated more than once for one version or time, with different content", shorten(row.Record))
-			fault.Row = row.Number
-			res.Rejected = append(res.Rejected, *fault)
-		case origin[i] != i:
-			res.Repeated++
-		default:
-			kept = append(kept, row)
-		}
-	}
-	res.Rows = kept
-	slices.SortFunc(res.Rejected, func(a, b offer.Fault) int { return cmp.Compare(a.Row, b.Row) })
+// settle leaves one row of each revision that a delivery states.
+func (res *Result) settle(stated *revisions) {
+	left := newRowSet(res.RowCount)
+	stated.settle(func(s *statement) {
+		res.Repeated++
+		left.add(int(s.row))
+	}, func(s *statement) {
+		res.Rejected = append(res.Rejected, *s.contradicted())
+		left.add(int(s.row))
+	})
+	res.Rows = slices.DeleteFunc(res.Rows, func(r offer.Row) bool { return left.has(r.Number) })
+	res.keepFirst(len(res.Rejected))
 }
 
-// nothingLeft is the fault of a delivery of which no row is left.
-func (res *Result) nothingLeft() *offer.Fault {
+// keepFirst sorts the rejected rows and keeps at most so many.
+func (res *Result) keepFirst(n int) {
+	slices.SortFunc(res.Rejected, func(a, b offer.Fault) int { return cmp.Compare(a.Row, b.Row) })
+	res.Rejected = res.Rejected[:min(n, len(res.Rejected))]
+}
+
+// nothingLeft is the fault of a delivery of which no row is left, and so many were rejected.
+func (res *Result) nothingLeft(left, rejected int) *offer.Fault {
 	switch {
-	case res.RowCount == 0 || len(res.Rows) > 0:
+	case res.RowCount == 0 || left > 0:
 		return nil
-	case len(res.Rejected) == 1:
+	case rejected == 1:
 		fault := res.Rejected[0]
 		return &fault
 	}
-	return deliveryFault(offer.ReasonSchemaInvalid, "all_rows_rejected", "each of the %d rows was rejected; the first: %v", len(res.Rejected), &res.Rejected[0])
+	return deliveryFault(offer.ReasonSchemaInvalid, "all_rows_rejected", "each of the %d rows was rejected; the first: %v", rejected, &res.Rejected[0])
 }
 
 // hidden are the attributes that no mapping sees: when and on which way a delivery came says nothing about its claims.

@@ -69,7 +69,7 @@ func serve(in io.Reader, out io.Writer) error {
 	go func() {
 		var buf []byte
 		for frame := range frames {
-			buf = respond(buf[:0], frame, programs)
+			buf = respond(buf[:0], frame, programs, answer)
 			if err := answer(buf); err != nil {
 				done <- err
 				return
@@ -87,8 +87,8 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// respond maps one delivery.
-func respond(buf, frame []byte, programs map[offer.Digest]*Program) []byte {
+// respond maps one delivery; the chunks of a big one are sent on the way.
+func respond(buf, frame []byte, programs map[offer.Digest]*Program, send func([]byte) error) []byte {
 	refuse := func(err error) []byte { return fmt.Append(append(buf, answerRefused), err) }
 	r, spec, err := unpackRequest(frame)
 	if err != nil {
@@ -105,21 +105,29 @@ func respond(buf, frame []byte, programs map[offer.Digest]*Program) []byte {
 	if p == nil {
 		return refuse(fmt.Errorf("no spec has the digest %v", r.Spec))
 	}
-	res, err := mapSafely(p, &r)
-	if err != nil {
+	res, rows, left, err := mapSafely(p, &r, send)
+	switch {
+	case err != nil:
 		return refuse(err)
+	case r.chunked:
+		return packSpooled(buf, &res, rows, left)
 	}
 	return packResult(buf, &res)
 }
 
 // mapSafely keeps a defect of the mapping engine to the delivery that shows it. What the panic says may quote the payload,
 // so it stays here.
-func mapSafely(p *Program, r *Request) (res Result, err error) {
+func mapSafely(p *Program, r *Request, send func([]byte) error) (res Result, rows int, left rowSet, err error) {
 	defer func() {
 		if recover() != nil {
 			res = Result{Fault: deliveryFault(offer.ReasonMappingLimit, "", "the mapping engine failed on this delivery")}
 			res.Fingerprint, err = bytesFingerprint(r)
 		}
 	}()
-	return p.Map(context.Background(), r)
+	if r.chunked {
+		debug.SetGCPercent(50) // this process reads nothing else, and what is kept of a million rows is not small
+		return p.chunked(context.Background(), r, send)
+	}
+	res, err = p.Map(context.Background(), r)
+	return res, 0, nil, err
 }
