@@ -47,7 +47,15 @@ func (in *installation) makeStages(roles []string) error {
 		in.stages = append(in.stages, project.New(in.pool, cluster, project.Config{Committed: wake}, log))
 	}
 	if slices.Contains(roles, roleJanitor) {
-		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{}, log))
+		if in.app.settings.Archive == "" {
+			return usage("set --archive as ingest has it, or leave janitor out of --roles", "the janitor has no archive to tidy up")
+		}
+		objects, err := in.app.openStore(in.app.settings.Archive)
+		if err != nil {
+			return err
+		}
+		in.undo = append(in.undo, func() { _ = objects.Close() }) // nothing was written
+		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{Archive: objects}, log))
 	}
 	if slices.Contains(roles, roleServe) {
 		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, store, observe.registry()},

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/postgres"
 )
 
@@ -32,8 +33,9 @@ var (
 
 // Config holds the choices; the zero value works.
 type Config struct {
-	Now  func() time.Time // the clock by which things are old: time.Now
-	Poll time.Duration    // between two looks for what is due: 1 min
+	Archive archive.Store    // where objects are collected; nil: nowhere
+	Now     func() time.Time // the clock by which things are old: time.Now
+	Poll    time.Duration    // between two looks for what is due: 1 min
 }
 
 // A Stage does the tasks that are due.
@@ -50,7 +52,7 @@ func New(pool *pgxpool.Pool, cfg Config, log *slog.Logger) *Stage {
 		cfg.Now = time.Now
 	}
 	cfg.Poll = cmp.Or(cfg.Poll, time.Minute)
-	return &Stage{pool: pool, cfg: cfg, log: log.With("stage", "janitor"), tasks: tasks()}
+	return &Stage{pool: pool, cfg: cfg, log: log.With("stage", "janitor"), tasks: tasks(cfg.Archive)}
 }
 
 // Run does what is due until ctx is done, and then returns nil. A task that fails is tried again at the next look, and keeps
@@ -60,7 +62,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			if !postgres.OutOfReach(err) {
+			if !postgres.OutOfReach(err) && !errors.Is(err, archive.ErrStore) {
 				return fmt.Errorf("janitor: %w", err)
 			}
 			s.log.WarnContext(ctx, "what is due waits", "error", err)

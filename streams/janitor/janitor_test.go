@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
@@ -70,9 +73,10 @@ func ask[T any](t *testing.T, p *pipeline.Pipeline, question string) (answer T) 
 // sweep lets two janitors at once do what is due at a time.
 func sweep(t *testing.T, p *pipeline.Pipeline, now time.Time) {
 	t.Helper()
+	store := openStore(t, p)
 	var g errgroup.Group
 	for range 2 {
-		s := janitor.New(p.Pool, janitor.Config{Now: func() time.Time { return now }}, slog.New(slog.DiscardHandler))
+		s := janitor.New(p.Pool, janitor.Config{Archive: store, Now: func() time.Time { return now }}, slog.New(slog.DiscardHandler))
 		g.Go(func() error { return s.Sweep(t.Context()) })
 	}
 	if err := g.Wait(); err != nil {
@@ -114,5 +118,62 @@ func TestTheJournalShrinksAndStillTiles(t *testing.T) {
 	p.Publish(pipeline.Event(streams.Deliveries, "k", []byte(`[{"sku": "A-1", "rev": 99, "qty": 1}]`),
 		map[string]string{"id": "LATER", "source": "/acme", "time": "2026-03-02T08:00:00Z"}))
 	p.SettleOffers()
+	holds(t, p)
+}
+
+func openStore(t *testing.T, p *pipeline.Pipeline) archive.Store {
+	t.Helper()
+	store, err := archive.OpenFiles(p.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() }) // what was removed is
+	return store
+}
+
+func names(t *testing.T, s archive.Store) (names []string) {
+	t.Helper()
+	for name, err := range s.Names(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestS_004_19_objects_that_nothing_needs_are_collected_and_no_others(t *testing.T) {
+	p := deliver(t, 8)
+	store := openStore(t, p)
+	needed := names(t, store)
+	lane := ask[string](t, p, "SELECT format('%s/%s', topic_id, partition) FROM audit_v1.position WHERE topic = 'deliveries' AND next > 1 ORDER BY partition LIMIT 1")
+	next := ask[int64](t, p, "SELECT next FROM audit_v1.position WHERE topic = 'deliveries' AND next > 1 ORDER BY partition LIMIT 1")
+	digest := strings.Repeat("0", 64)
+	put := func(name string) string {
+		t.Helper()
+		if err := store.Put(t.Context(), name, strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	// A batch that was tried and died: its attempt after that spanned other offsets.
+	orphans := []string{
+		put(fmt.Sprintf("t1/%s/0-%d/%s", lane, next+5, digest)),
+		put(fmt.Sprintf("%%2Ehidden/%s/0-0/%s", lane, digest)),
+		put(fmt.Sprintf("t1/%s/%d-%d/%s", lane, next-1, next+7, digest)),
+	}
+	// A batch in hand, a topic that nobody knows, and what is no object of ours.
+	kept := []string{
+		put(fmt.Sprintf("t1/%s/%d-%d/%s", lane, next, next, digest)),
+		put(fmt.Sprintf("t1/%s/%d-%d/%s", lane, next+1, next+1, digest)),
+		put("t1/8a3f0000-0000-4000-8000-000000000001/0/0-0/" + digest),
+		put("t1/notes"),
+	}
+	sweep(t, p, time.Now())
+	want := slices.Sorted(slices.Values(slices.Concat(needed, kept)))
+	if got := names(t, store); !slices.Equal(got, want) {
+		t.Errorf("got objects %v, want %v; %v are orphans", got, want, orphans)
+	}
 	holds(t, p)
 }

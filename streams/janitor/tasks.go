@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/receipt"
@@ -23,8 +24,8 @@ type task struct {
 // journalKept is for how long each committed interval has a row of its own.
 const journalKept = time.Hour
 
-func tasks() []task {
-	return []task{
+func tasks(store archive.Store) []task {
+	list := []task{
 		{"merge-journal", 10 * time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
 			return lane.MergeJournal(ctx, tx, now.Add(-journalKept))
 		}},
@@ -36,4 +37,10 @@ func tasks() []task {
 			return receipt.Expire(ctx, tx, feeds, now)
 		}},
 	}
+	if store != nil {
+		list = append(list, task{"collect-objects", time.Hour, func(ctx context.Context, tx pgx.Tx, _ time.Time) (int, error) {
+			return archive.Collect(ctx, tx, store)
+		}})
+	}
+	return list
 }
