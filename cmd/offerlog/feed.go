@@ -88,7 +88,7 @@ func (a *app) feedCommand() *cobra.Command {
 			return a.showSpec(r.Spec)
 		},
 	}
-	return group("feed", "Register feeds and look at them", apply, list, one)
+	return group("feed", "Register feeds and look at them", apply, a.feedTestCommand(), a.feedNewCommand(), list, one)
 }
 
 // readFeed reads and checks a feed file.

@@ -25,6 +25,7 @@ type Config struct {
 	Processes    int           // default GOMAXPROCS
 	Timeout      time.Duration // for one delivery; default 30 s
 	AddressSpace uint64        // of one process, in bytes; default 2 GiB
+	Environment  []string      // of a process; default none. No mapping can read it: a test shows that it changes nothing
 }
 
 // A Child reads deliveries in a pool of mapper processes, which are this same binary: main, and TestMain of a test that
@@ -209,7 +210,7 @@ func start(ctx context.Context, cfg Config) (*process, error) {
 	}
 	// The process outlives the batch that starts it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, childArgument, strconv.FormatUint(cfg.AddressSpace, 10))
-	cmd.Env = []string{} // a mapping has no environment to read
+	cmd.Env = append([]string{}, cfg.Environment...) // nil would be the environment of this process
 	last := &lastWords{}
 	cmd.Stderr = last
 	in, err := cmd.StdinPipe()
