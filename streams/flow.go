@@ -20,6 +20,9 @@ const (
 	Commands = "commands"
 	// Observations is the log of what was claimed: every observation and sighting once. Key: offer. Written by the relay.
 	Observations = "observations"
+	// DeliveryResults tells what became of deliveries: one event an attempt, as the feed's policy wants. Key: replay key. Written
+	// by the relay.
+	DeliveryResults = "delivery-results"
 	// CurrentOffers holds each offer as it now stands, compacted; a deleted offer is a value. Key: offer. Written by the relay.
 	CurrentOffers = "current-offers"
 	// RelayCursor holds what the relay has published, compacted. Key: lane. Written by the relay, in the same transaction.
@@ -48,6 +51,10 @@ const (
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
 // its key is tenant/kind/id of what was decided about, as decision.Decision.Key writes it.
 const DecisionMade = "offerlog.decision.made.v1"
+
+// DeliveryResult is the type of the events that tell what became of an attempt; the data is a receipt.Result. The record's key is
+// the replay key, as offer.ReplayKey writes it, or of a record that has none tenant/place.
+const DeliveryResult = "offerlog.delivery.result.v1"
 
 // Event types that offerlog writes. Each is about one offer: the record's key and the attribute partitionkey are the offer's
 // key, tenant/account/record with each part percent-encoded, and the attribute subject is the last of these parts. It stays
@@ -85,6 +92,7 @@ func OwnTopics(partitions int) []kafka.TopicSpec {
 	return []kafka.TopicSpec{
 		{Name: Commands, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: Observations, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
+		{Name: DeliveryResults, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete"}},
 		{Name: CurrentOffers, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "compact"}},
 		// Small segments, since a lane that has been idle for long is looked for in all that is not compacted yet.
 		{Name: RelayCursor, Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact", "segment.bytes": "4194304",

@@ -158,14 +158,14 @@ func TestPagesOfOneExportShareItsId(t *testing.T) {
 }
 
 func TestVerdictTellsConflictsFromWhatIsSetAside(t *testing.T) {
-	accepted := receipt.Document{Outcome: offer.Accepted}
-	aside := receipt.Document{Outcome: offer.Quarantined, Reason: offer.ReasonUnknownFeed}
-	mismatch := receipt.Document{Outcome: offer.Quarantined, Reason: offer.ReasonReplayPayloadMismatch}
+	accepted := receipt.Document{Result: receipt.Result{Outcome: offer.Accepted}}
+	aside := receipt.Document{Result: receipt.Result{Outcome: offer.Quarantined, Reason: offer.ReasonUnknownFeed}}
+	mismatch := receipt.Document{Result: receipt.Result{Outcome: offer.Quarantined, Reason: offer.ReasonReplayPayloadMismatch}}
 	for what, c := range map[string]struct {
 		attempts []receipt.Document
 		exit     int
 	}{
-		"all taken":               {[]receipt.Document{accepted, {Outcome: offer.Duplicate}}, 0},
+		"all taken":               {[]receipt.Document{accepted, {Result: receipt.Result{Outcome: offer.Duplicate}}}, 0},
 		"one set aside":           {[]receipt.Document{accepted, aside}, exitQuarantined},
 		"a mismatch among others": {[]receipt.Document{aside, mismatch, accepted}, exitConflict},
 	} {

@@ -64,6 +64,8 @@ type Mapping struct {
 // A Policy says what is done with what is not right.
 type Policy struct {
 	InvalidRow string `json:"invalid_row"`
+	// Which outcomes are told on the topic delivery-results.
+	Results string `json:"results"`
 	// For how long a delivery that comes again is known by its receipt.
 	DedupeHorizon Duration `json:"dedupe_horizon"`
 	// For how long a deleted offer is remembered: not shorter than anything of the feed can come again.
@@ -83,6 +85,12 @@ func (p Policy) problem() string {
 const (
 	InvalidRowAlone    = "row"
 	InvalidRowDelivery = "delivery"
+)
+
+// Values of Policy.Results: every outcome, or all but accepted ones.
+const (
+	ResultsAll        = "all"
+	ResultsExceptions = "exceptions"
 )
 
 // Reading is the part of the spec that a mapping version freezes.

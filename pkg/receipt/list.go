@@ -59,43 +59,47 @@ type Evidence struct {
 	Length int64  `json:"length"` // of the payload, in bytes
 }
 
-// A Document is the JSON form of an attempt: what became of one event, and for a repeat what the first one got. Counts and
-// lists are always there, also where they are zero and empty.
-type Document struct {
+// A Result is the JSON form of an attempt as far as it never changes: what became of one event. Counts and lists are always
+// there, also where they are zero and empty.
+type Result struct {
 	Tenant    string `json:"tenant"`
 	Feed      string `json:"feed,omitempty"`
-	ReplayKey string `json:"replay_key,omitempty"`        // absent: the record has none, as it lacks id or source
+	ReplayKey string `json:"replay_key,omitempty"`        // absent: the record has none, as it lacks what names it
 	Delivery  string `json:"delivery,omitempty"`          // derived from the replay key
 	Identity  string `json:"identity_strength,omitempty"` // of the replay key: strong | weak
 	Standpoint
-	EventSource string        `json:"event_source,omitempty"`
-	EventID     string        `json:"event_id,omitempty"`
-	EventType   string        `json:"event_type,omitempty"`
-	Outcome     offer.Outcome `json:"outcome"`
-	Reason      string        `json:"reason,omitempty"`
-	Detail      string        `json:"detail,omitempty"`
-	Message     string        `json:"message,omitempty"`
-	Rows        int           `json:"rows"`
-	Rejected    []offer.Fault `json:"rows_rejected"`
-	Results     offer.Results `json:"results"`
-	Warnings    []Warning     `json:"warnings"` // the first 1,000
-	Flags       []string      `json:"flags"`
-	Held        bool          `json:"held"` // its run waits for a decision
-	// Attempts are the events with its replay key so far, this one included; of acceptances the one that a receipt tells.
-	Attempts int `json:"attempts"`
+	EventSource      string        `json:"event_source,omitempty"`
+	EventID          string        `json:"event_id,omitempty"`
+	EventType        string        `json:"event_type,omitempty"`
+	Outcome          offer.Outcome `json:"outcome"`
+	Reason           string        `json:"reason,omitempty"`
+	Detail           string        `json:"detail,omitempty"`
+	Message          string        `json:"message,omitempty"`
+	Rows             int           `json:"rows"`
+	Rejected         []offer.Fault `json:"rows_rejected"`
+	Results          offer.Results `json:"results"`
+	Warnings         []Warning     `json:"warnings"` // the first 1,000
+	Flags            []string      `json:"flags"`
+	Fingerprint      string        `json:"fingerprint,omitempty"` // hex
+	Canonicalization string        `json:"canonicalization,omitempty"`
+	Run              string        `json:"run,omitempty"`
+	Page             int           `json:"page,omitempty"`
+	MappingVersion   int           `json:"mapping_version,omitempty"`
+	RetrievedAt      string        `json:"retrieved_at"`
+	RecordedAt       string        `json:"recorded_at"`
+}
 
-	Fingerprint      string    `json:"fingerprint,omitempty"` // hex
-	Canonicalization string    `json:"canonicalization,omitempty"`
-	Artifact         *Evidence `json:"artifact,omitempty"` // of a duplicate: that of the first
+// A Document is a Result with what belongs to it by now, and for a repeat what the first one got.
+type Document struct {
+	Result
+	Held bool `json:"held"` // its run waits for a decision
+	// Attempts are the events with its replay key so far, this one included; of acceptances the one that a receipt tells.
+	Attempts int       `json:"attempts"`
+	Artifact *Evidence `json:"artifact,omitempty"` // of a duplicate: that of the first
 	// Observations are those that the delivery claimed, in the order of its rows: of a duplicate those of the first, of a
 	// refusal none.
-	Observations   []string    `json:"observations"`
-	Run            string      `json:"run,omitempty"`
-	Page           int         `json:"page,omitempty"`
-	MappingVersion int         `json:"mapping_version,omitempty"`
-	First          *Standpoint `json:"first,omitempty"` // of a duplicate or a mismatch: the one that was accepted
-	RetrievedAt    string      `json:"retrieved_at"`
-	RecordedAt     string      `json:"recorded_at"`
+	Observations []string    `json:"observations"`
+	First        *Standpoint `json:"first,omitempty"` // of a duplicate or a mismatch: the one that was accepted
 }
 
 // Of returns the attempts of a delivery of the transaction's tenant, the oldest first: refusals, the accepted one, repeats.
@@ -184,7 +188,7 @@ func documents(ctx context.Context, q Querier, lanes []int, offsets []int64, ite
 }
 
 func scanDocument(row pgx.CollectableRow) (Document, error) {
-	d := Document{Flags: []string{}}
+	d := Document{Result: Result{Flags: []string{}}}
 	var (
 		key              offer.ReplayKey
 		delivery         *uuid.UUID

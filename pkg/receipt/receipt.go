@@ -188,6 +188,7 @@ type Attempt struct {
 	BeyondHorizon  bool      // it was accepted before, and its receipt has expired since
 	Run            string
 	Page           int
+	ResultSeq      int64 // of the event that tells it; 0: none does
 	FirstSeq       int64 // of its observations and sightings; 0: it has none
 	LastSeq        int64
 	RetrievedAt    time.Time
@@ -204,6 +205,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		lanes, items, acceptedLane, acceptedItem, mappings, counts = ints(n), ints(n), ints(n), ints(n), ints(n), ints(n)
 		saved, duplicate, old, ambiguous, rejected, pages          = ints(n), ints(n), ints(n), ints(n), ints(n), ints(n)
 		offsets, acceptedOffset, firstSeq, lastSeq, retrieved      = longs(n), longs(n), longs(n), longs(n), longs(n)
+		resultSeq                                                  = longs(n)
 		tenants, feeds, sources, ids, types, outcomes              = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		reasons, details, messages, canonical, runs                = texts(n), texts(n), texts(n), texts(n), texts(n)
 		rejections, warnings, declared                             = texts(n), texts(n), texts(n)
@@ -243,11 +245,11 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		}
 		runs[i], pages[i], firstSeq[i], lastSeq[i] = a.Run, a.Page, a.FirstSeq, a.LastSeq
 		retrieved[i], recorded[i], declared[i] = a.RetrievedAt.UnixNano(), a.RecordedAt, a.Declared
-		beyond[i] = a.BeyondHorizon
+		beyond[i], resultSeq[i] = a.BeyondHorizon, a.ResultSeq
 	}
 	_, err := tx.Exec(ctx, recordSQL, lanes, offsets, items, tenants, deliveries, feeds, sources, ids, types, outcomes, reasons, details,
 		messages, canonical, digests, archived, acceptedLane, acceptedOffset, acceptedItem, mappings, counts, saved, duplicate, old,
-		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded, declared, beyond)
+		ambiguous, rejected, rejections, warnings, runs, pages, firstSeq, lastSeq, retrieved, recorded, declared, beyond, resultSeq)
 	if err != nil {
 		return fmt.Errorf("record %d attempts: %w", n, err)
 	}

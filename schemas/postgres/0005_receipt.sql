@@ -50,6 +50,7 @@ CREATE TABLE outcome (
     page             int,
     first_seq        bigint,               -- of the numbers given to its observations and sightings
     last_seq         bigint,
+    result_seq       bigint,               -- of the event of delivery-results that tells it; null: none does
     beyond_horizon   bool,                 -- it was accepted before, and its receipt has expired since; null: not so
     retrieved_ns     bigint      NOT NULL,
     recorded_at      timestamptz NOT NULL,

@@ -37,7 +37,7 @@ SELECT l.topic_id, l.partition, o."offset", o.item, o.outcome, o.reason, o.detai
                                    LIMIT 1) END AS artifact_id,
        o.lane, o.accepted_lane, o.accepted_offset, o.accepted_item, o.mapping_version, o.rows, o.saved, o.duplicate, o.old,
        o.ambiguous_order, o.rejected, o.rejections, o.run, o.page, o.first_seq, o.last_seq, o.retrieved_ns, o.recorded_at, o.declared,
-       o.beyond_horizon
+       o.beyond_horizon, o.result_seq
   FROM outcome AS o
   JOIN lane AS l ON l.id = o.lane;
 

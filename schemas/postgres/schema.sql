@@ -663,6 +663,7 @@ CREATE TABLE public.outcome (
     page integer,
     first_seq bigint,
     last_seq bigint,
+    result_seq bigint,
     beyond_horizon boolean,
     retrieved_ns bigint NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
@@ -717,7 +718,8 @@ CREATE VIEW audit_v1.outcome AS
     o.retrieved_ns,
     o.recorded_at,
     o.declared,
-    o.beyond_horizon
+    o.beyond_horizon,
+    o.result_seq
    FROM (public.outcome o
      JOIN public.lane l ON ((l.id = o.lane)));
 

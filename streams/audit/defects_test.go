@@ -34,7 +34,7 @@ var defects = map[string]struct {
 	want string // the invariants, in order
 	says string // of the first one that the defect is about
 }{
-	"an outcome is deleted":                      {`DELETE FROM outcome WHERE event_id = 'R-7' AND outcome = 'duplicate'`, "I1", "I1: an event of the log has no outcome"},
+	"an outcome is deleted":                      {`DELETE FROM outcome WHERE event_id = 'R-7' AND outcome = 'duplicate'`, "I1 I5 I8", "I1: an event of the log has no outcome"}, // and its result's number is nobody's
 	"an outcome is of an offset beyond the lane": {`UPDATE outcome SET "offset" = "offset" + 1000` + doomedAgain, "I1", "I1: an outcome is not of what the lane has stored"},
 	"an outcome is of an offset without a record": {`INSERT INTO outcome (lane, "offset", item, tenant, outcome, archived, retrieved_ns, recorded_at)
 		SELECT l.id, n, 0, '_system', 'skipped', false, 0, now() FROM lane AS l CROSS JOIN generate_series(l.start, l.next - 1) AS n

@@ -1,13 +1,17 @@
 -- Outcomes whose counts do not sum to their rows, or whose numbers do not follow those of the outcome before: then a claim
--- belongs to two deliveries or to none. Between them are the decisions that follow from deliveries, and the deletions that a
--- snapshot implies.
+-- belongs to two deliveries or to none. Between them are the decisions that follow from deliveries, the deletions that a
+-- snapshot implies, and the results that are told.
 WITH other AS (
     SELECT d.lane, d.seq
       FROM audit_v1.eligibility AS d
      UNION ALL
     SELECT o.lane, o.seq
       FROM audit_v1.observation AS o
-     WHERE o.mapping_version = 0),
+     WHERE o.mapping_version = 0
+     UNION ALL
+    SELECT o.lane, o.result_seq
+      FROM audit_v1.outcome AS o
+     WHERE o.result_seq IS NOT NULL),
 numbered AS (
     SELECT o.tenant, o.delivery, o.lane, o."offset", o.item, o.first_seq, o.last_seq,
            lag(o.last_seq, 1, 0::bigint) OVER (PARTITION BY o.lane ORDER BY o."offset", o.item) AS before

@@ -32,11 +32,11 @@ type event struct {
 	topic     string       // by its own name
 	fault     *offer.Fault // why it cannot be taken; nil: it can
 	tenant    string
-	feed      *feed.Feed   // nil: none expects it, or it is a command
-	command   command      // nil: it is a delivery
-	key       *receipt.Key // nil: it has no replay key
-	declared  string       // as in its replay key
-	asked     string       // the canonicalization that the fingerprint was asked for; "": the feed's own
+	feed      *feed.Feed      // nil: none expects it, or it is a command
+	command   command         // nil: it is a delivery
+	key       *receipt.Key    // nil: it has no replay key
+	replay    offer.ReplayKey // meaningful where it has a key
+	asked     string          // the canonicalization that the fingerprint was asked for; "": the feed's own
 	mapped    mapping.Result
 	archived  bool
 	retrieved time.Time
@@ -49,7 +49,7 @@ type event struct {
 func (e *event) fingerprint() offer.Fingerprint { return e.mapped.Fingerprint }
 
 // weak tells whether what names the delivery is a fallback.
-func (e *event) weak() bool { return offer.ReplayKey{Declared: e.declared}.Weak() }
+func (e *event) weak() bool { return e.replay.Weak() }
 
 func (b *batch) hasCommands() bool {
 	for _, e := range b.events {

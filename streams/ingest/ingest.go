@@ -273,10 +273,13 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := st.shred(ctx, tx); err != nil {
 			return err
 		}
-		if err := receipt.Record(ctx, tx, st.attempts); err != nil {
+		if err := st.tellResults(); err != nil {
 			return err
 		}
 		st.number()
+		if err := receipt.Record(ctx, tx, st.attempts); err != nil {
+			return err
+		}
 		if err := st.recordDecisions(ctx, tx); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
 func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
-	e.declared, e.run, e.page, e.pages = "", "", 0, 0
+	e.replay, e.run, e.page, e.pages = offer.ReplayKey{}, "", 0, 0
 	if e.Item < 0 {
 		return
 	}
@@ -68,10 +68,11 @@ func (w *worker) route(e *event) {
 	who := offer.Source{Tenant: offer.SystemTenant}
 	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
 		e.feed, e.tenant, who = f, f.Tenant, f.Who()
-		e.declared, e.fault = f.Identity.Declare(f.Account, ev)
+		e.replay.Declared, e.fault = f.Identity.Declare(f.Account, ev)
 	}
 	if e.fault == nil {
-		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: offer.ReplayKey{Source: who, EventSource: ev.Source, EventID: ev.ID, Declared: e.declared}.ID()}
+		e.replay.Source, e.replay.EventSource, e.replay.EventID = who, ev.Source, ev.ID
+		e.key = &receipt.Key{Tenant: who.Tenant, Delivery: e.replay.ID()}
 	}
 	switch {
 	case e.fault != nil:

@@ -42,6 +42,8 @@ type settlement struct {
 	resolved        []offer.DeliveryID
 	gaps            int                 // rows that skip versions
 	shreds          []retention.Receipt // of the tenants whose keys go
+	results         []*receipt.Attempt  // that are told
+	firstResult     int                 // the place in events of the first of them
 }
 
 func newSettlement(b *batch, held []lane.Held) *settlement {
@@ -323,7 +325,7 @@ func (st *settlement) reject(p pendingRow, o *history.Observation) {
 // attempt decides an event, apart from its rows.
 func (st *settlement) attempt(e *event) *receipt.Attempt {
 	ev := &e.item.Event
-	at := &receipt.Attempt{Place: e.Place, Tenant: e.tenant, EventSource: clean(ev.Source), EventID: clean(ev.ID), EventType: clean(ev.Type), Declared: e.declared,
+	at := &receipt.Attempt{Place: e.Place, Tenant: e.tenant, EventSource: clean(ev.Source), EventID: clean(ev.ID), EventType: clean(ev.Type), Declared: e.replay.Declared,
 		Outcome: offer.Accepted, Archived: e.archived, Run: clean(e.run), Page: e.page, RetrievedAt: e.retrieved, RecordedAt: st.hold(e).RecordedAt}
 	if e.feed != nil {
 		at.Feed = e.feed.Name
@@ -438,6 +440,9 @@ func (st *settlement) number() {
 		h := st.lane(ev.Lane)
 		h.Sequence++
 		ev.Seq, ev.RecordedAt = h.Sequence, h.RecordedAt
+	}
+	for i, at := range st.results {
+		at.ResultSeq = st.events[st.firstResult+i].Seq
 	}
 }
 
