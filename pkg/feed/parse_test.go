@@ -52,6 +52,13 @@ func TestWhatAFeedFileCanSay(t *testing.T) {
 		"a fallback where nothing does": {head + "identity: {fallback: [account, endpoint, cursor, time, payload]}\n" + tail, func(s feed.Spec) bool {
 			return len(s.Identity.Fallback) == 5 && s.Identity.Weak()
 		}},
+		"a retention": {head + "retention: {artifacts: 30d}\n" + tail, func(s feed.Spec) bool {
+			return s.Retention.Artifacts == feed.Duration(30*24*time.Hour)
+		}},
+		"no retention: all is kept": {head + tail, func(s feed.Spec) bool {
+			b, err := s.JSON()
+			return err == nil && s.Retention == feed.Retention{} && !strings.Contains(string(b), "retention")
+		}},
 		"horizons in other units": {head + "policy: {dedupe_horizon: 36h, tombstone_horizon: 48h}\n" + tail, func(s feed.Spec) bool {
 			b, _ := s.JSON()
 			return s.Policy.DedupeHorizon == feed.Duration(36*time.Hour) && strings.Contains(string(b), `"dedupe_horizon":"36h","tombstone_horizon":"2d"`)
@@ -145,6 +152,8 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a counter without versions":                         {head + "sequential: true\n" + tail, []string{"6:13: sequential: true needs order: version"}},
 		"S_004_19 a tombstone horizon shorter than a replay": {head + "policy: {tombstone_horizon: 9599h}\n" + tail, []string{"6:29: policy.tombstone_horizon: 9599h is shorter than dedupe_horizon, 400d: what is replayed after a deletion was forgotten would be for sale again"}},
 		"a dedupe horizon longer than the default one":       {head + "policy: {dedupe_horizon: 401d}\n" + tail, []string{"6:1: policy.tombstone_horizon: 400d is shorter than dedupe_horizon, 401d"}},
+		"a retention of what always stays":                   {head + "retention: {observations: 1d}\n" + tail, []string{`6:13: retention.observations: is not a setting; known here: artifacts`}},
+		"a retention that is none":                           {head + "retention: {artifacts: never}\n" + tail, []string{`6:24: retention.artifacts: "never" does not fit`}},
 		"horizons that are none":                             {head + "policy: {dedupe_horizon: 0d, tombstone_horizon: 1y}\n" + tail, []string{`6:26: policy.dedupe_horizon: "0d" does not fit; want a whole number of days, hours or minutes, such as 400d, 24h or 15m`, `6:49: policy.tombstone_horizon: "1y" does not fit`}},
 
 		"an account that YAML takes for octal":  {with("account: A", "account: 0017"), []string{`4:10: account: 0017 is neither a plain number nor a text; write a number in decimal digits, a text in quotes: "0017"`}},

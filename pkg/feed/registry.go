@@ -21,6 +21,9 @@ var loadSQL string
 //go:embed horizons.sql
 var horizonsSQL string
 
+//go:embed retentions.sql
+var retentionsSQL string
+
 // Querier is what the readers here need: a pool, a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -185,4 +188,33 @@ func Horizons(ctx context.Context, q Querier) ([]Horizon, error) {
 		return nil, fmt.Errorf("read the horizons of the feeds: %w", err)
 	}
 	return horizons, nil
+}
+
+// A Kept is for how long a feed keeps the payloads of its deliveries.
+type Kept struct {
+	Tenant    string
+	Feed      string
+	Artifacts time.Duration
+}
+
+// Retentions reads those of the feeds that do not keep everything for ever, by tenant; the janitor's role may.
+func Retentions(ctx context.Context, q Querier) ([]Kept, error) {
+	rows, err := q.Query(ctx, retentionsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("read the retention of the feeds: %w", err)
+	}
+	kept, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k Kept, err error) {
+		var text string
+		if err := row.Scan(&k.Tenant, &k.Feed, &text); err != nil {
+			return k, err
+		}
+		if k.Artifacts = time.Duration(parseDuration(text)); k.Artifacts == 0 {
+			err = fmt.Errorf("feed %s of tenant %s: retention.artifacts %q is no duration", k.Feed, k.Tenant, text)
+		}
+		return k, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the retention of the feeds: %w", err)
+	}
+	return kept, nil
 }

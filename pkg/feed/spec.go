@@ -46,6 +46,8 @@ type Spec struct {
 
 	Mapping Mapping `json:"mapping"`
 	Policy  Policy  `json:"policy"`
+
+	Retention Retention `json:"retention,omitzero"`
 }
 
 // Accepts says which events are a feed's: those with the source, byte by byte, on one of the topics.
@@ -70,6 +72,11 @@ type Policy struct {
 	DedupeHorizon Duration `json:"dedupe_horizon"`
 	// For how long a deleted offer is remembered: not shorter than anything of the feed can come again.
 	TombstoneHorizon Duration `json:"tombstone_horizon"`
+}
+
+// Retention says for how long kinds of record are kept; what it does not name is kept for ever. Observations always are.
+type Retention struct {
+	Artifacts Duration `json:"artifacts,omitzero"` // the literal payloads
 }
 
 // problem says why the horizons do not go together, "" where they do. What comes again after its deletion was forgotten would

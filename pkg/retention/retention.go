@@ -17,13 +17,14 @@ var addSQL string
 
 // Kinds of record that are removed.
 const (
-	Keys = "keys" // of a tenant, and with them what its objects hold
+	Keys      = "keys"      // of a tenant, and with them what its objects hold
+	Artifacts = "artifacts" // objects whose feeds do not keep them longer
 )
 
 // A Receipt says what was removed, and on whose word.
 type Receipt struct {
 	Tenant     string
-	ID         uuid.UUID // of the command that asked for it
+	ID         uuid.UUID // of the command that asked for it, or derived from what it is about
 	Kind       string
 	Feed       string     // whose retention it was; "": of the whole tenant
 	Before     *time.Time // what was recorded before it has gone; nil: all of it

@@ -18,7 +18,7 @@ CREATE TABLE pruning (
     id          uuid        NOT NULL, -- of the command that asked for it, or derived from what follows
     kind        text        NOT NULL CHECK (kind IN ('keys', 'artifacts', 'runs', 'quarantine')),
     feed        text,                 -- whose retention it was; null: of the whole tenant
-    before      timestamptz,          -- what was recorded before it has gone; null: all of it
+    before      timestamptz,          -- what was recorded before it has gone; null: as each feed keeps it, or all
     removed     bigint      NOT NULL, -- how many of the kind
     actor       text,                 -- who decided, where somebody did
     reason      text        NOT NULL,
@@ -40,3 +40,13 @@ ALTER VIEW audit_v1.pruning OWNER TO offerlog_inspector;
 ALTER VIEW audit_v1.tenant_key OWNER TO offerlog_inspector;
 REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
 GRANT SELECT ON audit_v1.pruning, audit_v1.tenant_key TO offerlog_inspect;
+
+-- What the janitor must see to know what something still needs.
+CREATE POLICY worker_offerlog_janitor ON observation FOR SELECT TO offerlog_janitor USING (true);
+CREATE POLICY worker_offerlog_janitor ON sighting FOR SELECT TO offerlog_janitor USING (true);
+CREATE POLICY worker_offerlog_janitor ON decision FOR SELECT TO offerlog_janitor USING (true);
+CREATE POLICY worker_offerlog_janitor ON quarantine FOR SELECT TO offerlog_janitor USING (true);
+GRANT SELECT (lane, seq, run, held) ON observation TO offerlog_janitor;
+GRANT SELECT (lane, seq, run, held) ON sighting TO offerlog_janitor;
+GRANT SELECT (tenant, subject, n, verdict) ON decision TO offerlog_janitor;
+GRANT SELECT (tenant, delivery, lane, "offset", item, state) ON quarantine TO offerlog_janitor;

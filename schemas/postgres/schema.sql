@@ -1366,7 +1366,11 @@ CREATE POLICY worker_offerlog_inspector ON public.token TO offerlog_inspector US
 
 CREATE POLICY worker_offerlog_janitor ON public.artifact TO offerlog_janitor USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.decision FOR SELECT TO offerlog_janitor USING (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.feed TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.observation FOR SELECT TO offerlog_janitor USING (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.outbox TO offerlog_janitor USING (true) WITH CHECK (true);
 
@@ -1380,7 +1384,11 @@ CREATE POLICY worker_offerlog_janitor ON public.outcome TO offerlog_janitor USIN
 
 CREATE POLICY worker_offerlog_janitor ON public.pruning TO offerlog_janitor USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.quarantine FOR SELECT TO offerlog_janitor USING (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.receipt TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.sighting FOR SELECT TO offerlog_janitor USING (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.tenant_key TO offerlog_janitor USING (true) WITH CHECK (true);
 
@@ -1469,12 +1477,28 @@ GRANT SELECT,INSERT ON TABLE public.observation TO offerlog_ingest;
 GRANT SELECT ON TABLE public.observation TO offerlog_relay;
 GRANT SELECT ON TABLE public.observation TO offerlog_project;
 
+GRANT SELECT(lane) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(seq) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(run) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(held) ON TABLE public.observation TO offerlog_janitor;
+
 GRANT SELECT ON TABLE public.sighting TO offerlog_read;
 GRANT SELECT ON TABLE public.sighting TO offerlog_audit;
 GRANT SELECT ON TABLE public.sighting TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.sighting TO offerlog_ingest;
 GRANT SELECT ON TABLE public.sighting TO offerlog_relay;
 GRANT SELECT ON TABLE public.sighting TO offerlog_project;
+
+GRANT SELECT(lane) ON TABLE public.sighting TO offerlog_janitor;
+
+GRANT SELECT(seq) ON TABLE public.sighting TO offerlog_janitor;
+
+GRANT SELECT(run) ON TABLE public.sighting TO offerlog_janitor;
+
+GRANT SELECT(held) ON TABLE public.sighting TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.claim TO offerlog_inspect;
 
@@ -1509,6 +1533,14 @@ GRANT SELECT ON TABLE public.decision TO offerlog_audit;
 GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;
 GRANT SELECT ON TABLE public.decision TO offerlog_project;
+
+GRANT SELECT(tenant) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(subject) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(n) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(verdict) ON TABLE public.decision TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.eligibility TO offerlog_inspect;
 
@@ -1593,6 +1625,18 @@ GRANT SELECT ON TABLE audit_v1.pruning TO offerlog_inspect;
 GRANT SELECT ON TABLE public.quarantine TO offerlog_audit;
 GRANT SELECT ON TABLE public.quarantine TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantine TO offerlog_ingest;
+
+GRANT SELECT(tenant) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(delivery) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(lane) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT("offset") ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(item) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(state) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.quarantine TO offerlog_inspect;
 

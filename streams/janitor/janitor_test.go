@@ -177,3 +177,57 @@ func TestS_004_19_objects_that_nothing_needs_are_collected_and_no_others(t *test
 	}
 	holds(t, p)
 }
+
+// Retention of artifacts is a feed's: what is old goes, with a receipt and after its objects, and history, receipts and the view
+// stay. What an open question of quarantine needs stays too, and so does what no feed speaks of.
+func TestS_000_10_expired_artifacts_go_and_observations_stay(t *testing.T) {
+	p := deliver(t, 12)
+	keep := func(artifacts string) {
+		t.Helper()
+		spec, err := feed.ParseYAML("feed.yaml", []byte(acme+artifacts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.ApplyFeed(spec)
+	}
+	workers := []*pipeline.Worker{p.Start(pipeline.Ingest), p.Start(pipeline.Relay), p.Start(pipeline.Project)}
+	keep("retention: {artifacts: 30d}\n")
+	// A contradiction, about which nobody has decided: it and what it contradicts are evidence of an open question.
+	contradicted := p.Publish(pipeline.Event(streams.Deliveries, "k", []byte(`[{"sku": "A-0", "rev": 0, "qty": 99}]`),
+		map[string]string{"id": "D-0", "source": "/acme", "time": "2026-03-02T08:00:00Z"}))[0]
+	p.SettleOffers()
+	for _, w := range workers {
+		w.Stop()
+	}
+	const observations = "SELECT count(*)::int FROM audit_v1.observation"
+	before, offers, now := ask[int](t, p, observations), p.Offers("t1"), time.Now()
+	store := openStore(t, p)
+	objects := len(names(t, store))
+
+	sweep(t, p, now.Add(29*24*time.Hour))
+	if got := len(names(t, store)); got != objects {
+		t.Fatalf("got %d of %d objects after 29 days, want all", got, objects)
+	}
+	sweep(t, p, now.Add(31*24*time.Hour))
+	stored := ask[int](t, p, "SELECT count(*)::int FROM audit_v1.artifact_object WHERE state = 'stored'")
+	if got := len(names(t, store)); got != stored || got >= objects {
+		t.Errorf("got %d objects of %d, want the %d whose rows say stored", got, objects, stored)
+	}
+	if got := ask[int](t, p, "SELECT count(*)::int FROM audit_v1.pruning AS p JOIN audit_v1.artifact_object AS a ON (a.tenant, a.pruning) = (p.tenant, p.id) WHERE p.kind = 'artifacts' AND a.state = 'expired'"); got != objects-stored {
+		t.Errorf("got receipts of %d objects, want those of %d", got, objects-stored)
+	}
+	needed := ask[int](t, p, fmt.Sprintf(`SELECT count(*)::int FROM audit_v1.artifact AS a JOIN audit_v1.position AS l ON (l.topic_id, l.partition) = (a.topic_id, a.partition)
+	                                       WHERE a.state = 'stored' AND l.topic = 'deliveries'
+	                                         AND ((a.partition, a."offset") = (%d, %d)
+	                                           OR (l.lane, a."offset") IN (SELECT o.lane, o."offset" FROM audit_v1.outcome AS o WHERE o.event_id = 'D-0' AND o.outcome = 'accepted'))`, contradicted.Partition, contradicted.Offset))
+	if needed != 2 {
+		t.Errorf("got %d of the 2 payloads of the open question", needed)
+	}
+	if got := ask[int](t, p, "SELECT count(*)::int FROM audit_v1.artifact_object AS a JOIN audit_v1.position AS l ON (l.topic_id, l.partition) = (a.topic_id, a.partition) WHERE l.topic = 'commands' AND a.state <> 'stored'"); got != 0 {
+		t.Errorf("%d commands have expired", got)
+	}
+	if got := ask[int](t, p, observations); got != before || len(p.Offers("t1")) != len(offers) {
+		t.Errorf("got %d observations and %d offers, want %d and %d", got, len(p.Offers("t1")), before, len(offers))
+	}
+	holds(t, p)
+}

@@ -2,6 +2,8 @@ package janitor
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +12,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/retention"
 )
 
 // A task is one kind of thing that time leaves behind.
@@ -38,9 +41,35 @@ func tasks(store archive.Store) []task {
 		}},
 	}
 	if store != nil {
+		// Before objects are collected, so that those which expire go in the same sweep.
+		list = append(list, task{"expire-artifacts", time.Hour, expireArtifacts})
 		list = append(list, task{"collect-objects", time.Hour, func(ctx context.Context, tx pgx.Tx, _ time.Time) (int, error) {
 			return archive.Collect(ctx, tx, store)
 		}})
 	}
 	return list
+}
+
+// expireArtifacts lets payloads go that their feeds do not keep any longer: those of one tenant a step, with a receipt.
+func expireArtifacts(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+	kept, err := feed.Retentions(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	aged := map[string][]archive.Aged{}
+	for _, k := range kept {
+		aged[k.Tenant] = append(aged[k.Tenant], archive.Aged{Feed: k.Feed, Before: now.Add(-k.Artifacts)})
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(aged)) {
+		id, expired, err := archive.Expire(ctx, tx, tenant, aged[tenant])
+		if err != nil {
+			return 0, err
+		}
+		if expired == 0 {
+			continue
+		}
+		r := retention.Receipt{Tenant: tenant, ID: id, Kind: retention.Artifacts, Removed: expired, Reason: "their feeds keep them no longer", RecordedAt: now}
+		return int(expired), retention.Add(ctx, tx, r)
+	}
+	return 0, nil
 }
