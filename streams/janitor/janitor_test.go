@@ -143,7 +143,7 @@ func names(t *testing.T, s archive.Store) (names []string) {
 	return names
 }
 
-func TestS_004_19_objects_that_nothing_needs_are_collected_and_no_others(t *testing.T) {
+func TestObjectsThatNothingNeedsAreCollectedAndNoOthers(t *testing.T) {
 	p := deliver(t, 8)
 	store := openStore(t, p)
 	needed := names(t, store)
@@ -180,7 +180,7 @@ func TestS_004_19_objects_that_nothing_needs_are_collected_and_no_others(t *test
 
 // Retention of artifacts is a feed's: what is old goes, with a receipt and after its objects, and history, receipts and the view
 // stay. What an open question of quarantine needs stays too, and so does what no feed speaks of.
-func TestS_000_10_expired_artifacts_go_and_observations_stay(t *testing.T) {
+func TestExpiredArtifactsGoAndObservationsStay(t *testing.T) {
 	p := deliver(t, 12)
 	keep := func(artifacts string) {
 		t.Helper()
