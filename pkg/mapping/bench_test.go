@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -44,22 +45,45 @@ func acmePage(rows int) []byte {
 	return b.Bytes()
 }
 
+// page is rows of one supplier as a payload of a kind, with its Spec.
+func page(kind string, rows int) (Spec, []byte) {
+	if kind == KindJSON {
+		return acme, acmePage(rows)
+	}
+	spec := acme
+	spec.Format = Format{Kind: kind}
+	var b bytes.Buffer
+	if kind == KindNDJSON {
+		text := bytes.TrimSuffix(bytes.TrimPrefix(acmePage(rows), []byte(`{"offers":[`)), []byte("]}"))
+		return spec, bytes.ReplaceAll(text, []byte("},{\"sku"), []byte("}\n{\"sku"))
+	}
+	spec.Fields = maps.Clone(spec.Fields)
+	spec.Fields["price_breaks"] = "[{min_qty: .qty1, price: .price1}, {min_qty: .qty2, price: .price2}]"
+	b.WriteString("sku,rev,mpn,rev_code,pack,cond,qty,unit,per,price,cur,qty1,price1,qty2,price2,ts\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "AX-%d,%d,RC0603FR-%d,C,reel,new,%d,C62,1,0.%04d,EUR,10,0.0150,100,0.0099,2025-03-01T10:00:00.250Z\n", i, i%9+1, i, i*7, i%9000+100)
+	}
+	return spec, b.Bytes()
+}
+
+// BenchmarkMap is reading with mapping on one core.
 func BenchmarkMap(b *testing.B) {
-	for _, rows := range []int{1, 100} {
-		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
-			p, err := Compile(acme)
-			if err != nil {
-				b.Fatal(err)
-			}
-			r := Request{Payload: acmePage(rows), HasData: true}
-			b.SetBytes(int64(len(r.Payload)))
-			for b.Loop() {
-				if res, _ := p.Map(b.Context(), &r); len(res.Rows) != rows {
-					b.Fatal(res.Fault, res.Rejected)
+	for _, kind := range []string{KindJSON, KindCSV, KindNDJSON} {
+		for _, rows := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("%s/%d rows", kind, rows), func(b *testing.B) {
+				spec, payload := page(kind, rows)
+				p := mustCompile(b, spec)
+				r := Request{Payload: payload, HasData: true}
+				b.SetBytes(int64(len(payload)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if res, _ := p.Map(b.Context(), &r); len(res.Rows) != rows {
+						b.Fatal(res.Fault, res.Rejected)
+					}
 				}
-			}
-			b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
-		})
+				b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+			})
+		}
 	}
 }
 

@@ -27,7 +27,9 @@ type csvRows struct {
 	text      *bufio.Reader
 	format    *Format
 	delimiter byte
-	quote     byte // 0: none
+	quote     byte      // 0: none
+	marks     [256]bool // that end a run of a field's bytes
+	closing   [256]bool // that end one in quotes
 
 	names []string // of the columns; nil before the header was read
 	at    place    // of the next byte
@@ -43,12 +45,16 @@ type csvRows struct {
 }
 
 func newCSVRows(text io.Reader, format *Format) *csvRows {
-	c := &csvRows{text: bufio.NewReaderSize(text, readAhead), format: format}
-	if format.Quote != NoQuote {
-		c.quote = format.Quote[0]
-	}
+	c := &csvRows{text: buffered(text), format: format}
 	if format.Delimiter != DelimiterAuto {
 		c.delimiter = format.Delimiter[0]
+	}
+	for _, mark := range []byte("\r\n" + autoDelimiters + format.Delimiter) {
+		c.marks[mark] = true
+	}
+	if format.Quote != NoQuote {
+		c.quote = format.Quote[0]
+		c.marks[c.quote], c.closing[c.quote] = true, true
 	}
 	return c
 }
@@ -138,13 +144,14 @@ func (c *csvRows) readNames() ([]string, error) {
 // detect takes the delimiter under which the header has all required columns. Nothing is counted and nothing voted: two that
 // do are as good as none.
 func (c *csvRows) detect() error {
-	head, err := c.text.Peek(readAhead)
+	head, err := c.text.Peek(c.text.Size())
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	var found []byte
 	for _, delimiter := range []byte(autoDelimiters) {
-		try := csvRows{text: bufio.NewReader(bytes.NewReader(head)), format: c.format, delimiter: delimiter, quote: c.quote}
+		try := newCSVRows(bytes.NewReader(head), c.format)
+		try.delimiter = delimiter
 		names, err := try.readNames()
 		if err == nil && !slices.ContainsFunc(c.format.Required, func(name string) bool { return !slices.Contains(names, name) }) {
 			found = append(found, delimiter)
@@ -207,6 +214,7 @@ func (c *csvRows) field() (last bool, err error) {
 			return false, c.fault("csv_malformed", c.last, "a quote within a field that does not begin with one; quote the whole field and double the quote, or set format.quote to null")
 		}
 		c.put(b, from)
+		c.run(from, &c.marks)
 		if b, err = c.read(); errors.Is(err, io.EOF) {
 			return true, nil
 		}
@@ -218,6 +226,7 @@ func (c *csvRows) field() (last bool, err error) {
 func (c *csvRows) inQuotes(begin place, from int) (last bool, err error) {
 	c.quoted = true
 	for {
+		c.run(from, &c.closing)
 		b, err := c.read()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -253,13 +262,17 @@ func (c *csvRows) read() (byte, error) {
 		return 0, err
 	}
 	c.last = c.at
+	c.advance(b)
+	return b, nil
+}
+
+func (c *csvRows) advance(b byte) {
 	switch {
 	case b == '\n':
 		c.at = place{line: c.at.line + 1}
 	case utf8.RuneStart(b):
 		c.at.column++
 	}
-	return b, nil
 }
 
 // endsLine reports whether a byte that was read ends the line, with the LF after a CR. A CR alone is text.
@@ -285,6 +298,24 @@ func (c *csvRows) put(b byte, from int) {
 	default:
 		c.fields = append(c.fields, b)
 	}
+}
+
+// run adds what is ahead of the next mark, as far as it is at hand.
+func (c *csvRows) run(from int, marks *[256]bool) {
+	ahead, _ := c.text.Peek(c.text.Buffered()) // as much as is there
+	n := 0
+	for ; n < len(ahead) && !marks[ahead[n]]; n++ {
+		c.advance(ahead[n])
+	}
+	run := ahead[:n]
+	room := max(min(maxFieldBytes-(len(c.fields)-from), maxRowBytes-len(c.fields)), 0)
+	if c.long == "" {
+		c.fields = append(c.fields, run[:min(n, room)]...)
+		if n > room {
+			c.put(run[room], from)
+		}
+	}
+	_, _ = c.text.Discard(n)
 }
 
 // close ends the field that begins at from.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,9 +185,9 @@ var errTooDeep = errors.New("nested too deep")
 
 func (r *jsonReader) value(depth int) (any, error) {
 	kind := r.dec.PeekKind()
+	r.text.keepUp(r.dec.InputOffset())
 	switch kind {
 	case jsontext.KindBeginObject, jsontext.KindBeginArray:
-		r.text.pass(r.dec.InputOffset())
 		if depth == r.maxDepth {
 			return nil, fmt.Errorf("%w: more than %d levels", errTooDeep, r.maxDepth)
 		}
@@ -290,7 +289,7 @@ func (r *jsonReader) fault(err error) error {
 		detail, message = "json_duplicate_key", "the object has this member twice; readers disagree on which of them counts"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		message = "the document ends too early"
-	case ok && r.text.surrogate(offset):
+	case ok && strings.HasPrefix(message, "invalid surrogate pair"): // the error has no kind of its own
 		reason, detail, message = offer.ReasonInvalidText, "text_invalid_unicode", "half of a surrogate pair, which is no character"
 	}
 	fault := deliveryFault(reason, detail, "%s", message)
@@ -414,14 +413,26 @@ type places struct {
 	place  place // of base
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. A value so long that it would have to be held in parts is a fault.
 func (p *places) Read(b []byte) (int, error) {
 	n, err := p.text.Read(b)
 	p.window = append(p.window, b[:n]...)
+	if len(p.window) > maxRowBytes && err == nil {
+		fault := deliveryFault(offer.ReasonSchemaInvalid, "payload_malformed", "a name or a value has more than %d bytes", maxRowBytes)
+		fault.Line, fault.Column = p.place.line+1, p.place.column+1
+		n, err = 0, fault
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		p.failed = err
 	}
 	return n, err
+}
+
+// keepUp passes the offset where much lies before it.
+func (p *places) keepUp(offset int64) {
+	if offset-p.base > readAhead {
+		p.pass(offset)
+	}
 }
 
 // pass forgets what lies before the offset.
@@ -439,15 +450,9 @@ func (p *places) at(offset int64) (line, column int) {
 
 // value is at for the value that comes after the offset, behind white space and a comma.
 func (p *places) value(offset int64) (line, column int) {
+	const blanks = " \t\r\n"
 	p.pass(offset)
-	n := bytes.IndexFunc(p.window, func(r rune) bool { return !strings.ContainsRune(" \t\r\n,", r) })
-	return p.at(p.base + int64(max(n, 0)))
+	rest := bytes.TrimLeft(p.window, blanks)
+	rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte(",")), blanks)
+	return p.at(p.base + int64(len(p.window)-len(rest)))
 }
-
-// surrogate reports whether an escape stands at the offset that names half a surrogate pair.
-func (p *places) surrogate(offset int64) bool {
-	p.pass(offset)
-	return surrogateEscape.Match(p.window)
-}
-
-var surrogateEscape = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)

@@ -558,30 +558,6 @@ func TestCompareUTF16(t *testing.T) {
 }
 
 // Whatever the bytes are, they are read or refused with a reason, and a fingerprint stands.
-func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{`{"source_record":"A","price":1e5}`, `[{"a":"\ud800"}]`, `[1,[2,[3]]]`, "\xff\xfe[\x00]\x00", `{"a":1,"a":2}`, "\ufeff{}", `[{"price_breaks":[{"min_qty":1}]}]`} {
-		f.Add([]byte(seed), "application/json")
-	}
-	f.Add([]byte("{\"a\":\"\xe4\"}"), "application/json; charset=windows-1252")
-	p := mustCompile(f, plain)
-	f.Fuzz(func(t *testing.T, payload []byte, contentType string) {
-		res, err := p.Map(t.Context(), &Request{Payload: payload, HasData: true, ContentType: contentType, EventTime: noon})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.Fingerprint.Canonicalization == "" || res.Fault != nil && res.Fault.Reason == "" {
-			t.Errorf("got %+v", res)
-		}
-		if res.Fault == nil && len(res.Rows)+len(res.Rejected)+res.Repeated != res.RowCount {
-			t.Errorf("%d rows, but %d valid, %d rejected, %d repeated", res.RowCount, len(res.Rows), len(res.Rejected), res.Repeated)
-		}
-		packed := packResult(nil, &res)
-		if again, err := unpackResult(packed); err != nil || !bytes.Equal(packResult(nil, &again), packed) {
-			t.Errorf("a result does not survive the pipe: %v", err)
-		}
-	})
-}
-
 // A canonical form is JSON and its own canonical form.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{`{"b":1.50,"a":[null,true,"\u00e9"]}`, `-0.00e-7`, `1e99999999999999999999`, `{"\ud83d\ude00":1,"\ue000":2}`} {

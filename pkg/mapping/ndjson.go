@@ -21,7 +21,7 @@ type ndjsonRows struct {
 }
 
 func newNDJSONRows(text io.Reader, maxDepth int) *ndjsonRows {
-	return &ndjsonRows{text: bufio.NewReaderSize(text, readAhead), json: newJSONReader(new(bytes.Buffer), maxDepth)}
+	return &ndjsonRows{text: buffered(text), json: newJSONReader(new(bytes.Buffer), maxDepth)}
 }
 
 func (r *ndjsonRows) next() (row, error) {

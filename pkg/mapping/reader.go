@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -38,6 +40,15 @@ func (p *Program) newReader(ctx context.Context, text io.Reader, canonical io.Wr
 	default:
 		return newJSONRows(ctx, p, text, canonical)
 	}
+}
+
+// buffered reads ahead in a text, no more than there is.
+func buffered(text io.Reader) *bufio.Reader {
+	size := readAhead
+	if whole, ok := text.(*bytes.Buffer); ok {
+		size = min(whole.Len(), size)
+	}
+	return bufio.NewReaderSize(text, size)
 }
 
 // faultOf is the fault that an error is, nil where it is none.

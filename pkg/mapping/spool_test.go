@@ -41,8 +41,7 @@ func rowsOf(t testing.TB, s *Spool) (rows []offer.Row) {
 }
 
 func TestASpoolHoldsWhatMapGives(t *testing.T) {
-	c := NewChild(Config{Processes: 1})
-	defer c.Close()
+	c := newChild(t, Config{Processes: 1})
 	var many strings.Builder
 	many.WriteString("sku,price,at\n")
 	for i := range 5000 {
@@ -111,8 +110,7 @@ func TestASpoolHoldsWhatMapGives(t *testing.T) {
 }
 
 func TestASpooledDeliveryTellsItsFirstRejectedRows(t *testing.T) {
-	c := NewChild(Config{Processes: 1})
-	defer c.Close()
+	c := newChild(t, Config{Processes: 1})
 	text := "sku,price\nZ,0\n" + strings.Repeat("A,1\nB,-1\nA,2\n", 2*maxRejected)
 	res, spool, err := c.Spool(t.Context(), csvOffers, writePayload(t, []byte(text)), t.TempDir())
 	if err != nil || spool == nil || spool.Rows() != 1 || len(res.Rejected) != maxRejected {
@@ -126,8 +124,7 @@ func TestASpooledDeliveryTellsItsFirstRejectedRows(t *testing.T) {
 }
 
 func TestTheTimeOfABigDeliveryIsThatBetweenItsRows(t *testing.T) {
-	c := NewChild(Config{Processes: 1, Timeout: 2 * time.Second})
-	defer c.Close()
+	c := newChild(t, Config{Processes: 1, Timeout: 2 * time.Second})
 	slow := with(csvOffers, func(s *Spec) {
 		s.Program = `([range(if .price == "for ever" then 1000000000000 else 150000 end)] | length) as $n | {source_record: .sku, item: {mpn: .sku}}`
 	})
