@@ -36,6 +36,10 @@ type Settings struct {
 	Tenant         string     `koanf:"tenant"`
 	Dir            string     `koanf:"dir"`
 	LogLevel       slog.Level `koanf:"log-level"`
+
+	DatarefRoots          roots     `koanf:"dataref-roots"`
+	DatarefAllowAddresses addresses `koanf:"dataref-allow-addresses"`
+	Spool                 string    `koanf:"spool"`
 }
 
 // brokers are host:port, in one text separated by commas.
@@ -43,8 +47,13 @@ type brokers []string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (b *brokers) UnmarshalText(text []byte) error {
-	*b = strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || r == ' ' })
+	*b = brokenAtCommas(text)
 	return nil
+}
+
+// brokenAtCommas are the parts of a text that commas or blanks separate.
+func brokenAtCommas(text []byte) []string {
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // Cluster is the Kafka that the settings name.
@@ -68,6 +77,9 @@ var allSettings = []setting{
 	{"archive-endpoint", "", "of an archive in a bucket, as https://host:port (default https://s3.amazonaws.com)"},
 	{"archive-region", "", "of an archive in a bucket (default: the server is asked)"},
 	{"archive-credentials-file", "", "of an archive in a bucket, in the form of ~/.aws/credentials (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else that file)"},
+	{"dataref-roots", "", "folders and buckets whose files the events of a tenant may name, tenant=/folder or tenant=s3://bucket/prefix (as the archive's), separated by commas"},
+	{"dataref-allow-addresses", "", "addresses that data is fetched from though they are not of the public Internet: exactly these"},
+	{"spool", defaultSpool(), "folder for data that is fetched or read, until it is stored: as large as the largest delivery, twice"},
 	{"partitions", "6", "of the keyed topics"},
 	{"listen", "127.0.0.1:8080", "address of health and metrics"},
 	{"gateway-listen", defaultGatewayListen, "address of the HTTP gateway, which takes deliveries"},

@@ -46,6 +46,9 @@ func (a *app) showSettings(origin bool) error {
 		"tenant":                   s.Tenant,
 		"dir":                      s.Dir,
 		"log-level":                strings.ToLower(s.LogLevel.String()),
+		"dataref-roots":            s.DatarefRoots.String(),
+		"dataref-allow-addresses":  s.DatarefAllowAddresses.String(),
+		"spool":                    s.Spool,
 	}
 	var rows []shownSetting
 	for _, name := range settingNames()[1:] { // each but the file that they are in

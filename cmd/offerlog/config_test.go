@@ -52,6 +52,8 @@ func TestSettingsPrecedence(t *testing.T) {
 		"an empty flag is a value":        {file, nil, []string{"--kafka-prefix="}, "kafka-prefix", "", "flag --kafka-prefix"},
 		"dashes are underscores":          {"", []string{"OFFERLOG_ARCHIVE_KEY_FILE=/k"}, nil, "archive-key-file", "/k", "env OFFERLOG_ARCHIVE_KEY_FILE"},
 		"variables of tests are let pass": {"", []string{"OFFERLOG_TEST_KAFKA=x", "OFFERLOG_SOAK=1"}, nil, "kafka", "", "default"},
+		"folders of tenants":              {"", nil, []string{"--dataref-roots", "a=/srv/a, b=s3://drops/b"}, "dataref-roots", "a=/srv/a,b=s3://drops/b", "flag --dataref-roots"},
+		"addresses":                       {"dataref-allow-addresses: [10.0.0.1, '::1']\n", nil, nil, "dataref-allow-addresses", "10.0.0.1,::1", "file offerlog.yaml:1"},
 		"a file of comments":              {"# kafka: a:1\n", nil, nil, "kafka", "", "default"},
 		"a password is not shown":         {"", nil, []string{"--postgres", "postgres://u:secret@h/db"}, "postgres", "postgres://u:xxxxx@h/db", "flag --postgres"},
 	} {
@@ -94,6 +96,8 @@ func TestWrongSettingsAreErrorsWithAPlaceAndANextStep(t *testing.T) {
 		"an unknown flag":                {"", nil, []string{"--kafak", "b:1"}, "unknown flag: --kafak", "did you mean --kafka?"},
 		"a key twice":                    {"tenant: a\ntenant: b\n", nil, nil, "offerlog.yaml", "check the file"},
 		"no YAML":                        {"kafka: [a:1\n", nil, nil, "offerlog.yaml", "check the file"},
+		"a network is no address":        {"dataref-allow-addresses: 10.0.0.0/8\n", nil, nil, "dataref-allow-addresses", "config show"},
+		"a folder of nobody":             {"dataref-roots: /srv\n", nil, nil, `"/srv": want tenant=/folder or tenant=s3://bucket/prefix`, "config show"},
 		"a list of files":                {"- kafka\n", nil, nil, "want settings", "for example"},
 		"a number that is none":          {"", nil, []string{"--partitions", "six"}, "partitions", "--origin"},
 		"a number out of bounds":         {"partitions: 0\n", nil, nil, "partitions 0: want 1 to 10000", "--help"},

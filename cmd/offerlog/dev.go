@@ -202,7 +202,7 @@ func (a *app) prepareDev(ctx context.Context, dir string, servers devServers) er
 	}
 	s := &a.settings
 	s.Kafka, s.KafkaPrefix, s.Postgres = []string{servers.kafka.Addr()}, "", dsn
-	s.Archive, s.ArchiveKeyFile = filepath.Join(dir, "archive"), filepath.Join(dir, "archive.key")
+	s.Archive, s.ArchiveKeyFile, s.Spool = filepath.Join(dir, "archive"), filepath.Join(dir, "archive.key"), filepath.Join(dir, "spool")
 	if s.Tenant == "" {
 		s.Tenant = devTenant
 	}

@@ -38,8 +38,12 @@ func (in *installation) makeStages(roles []string) error {
 		in.undo = append(in.undo, func() { _ = store.Close() }) // what was written is synced
 		mapper := mapping.NewChild(mapping.Config{})
 		in.undo = append(in.undo, func() { _ = mapper.Close() })
-		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: max(1, runtime.GOMAXPROCS(0)/4), Committed: wake,
-			Stored: observe.stored}, log)
+		fetcher, spool, err := in.openFetcher()
+		if err != nil {
+			return err
+		}
+		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: max(1, runtime.GOMAXPROCS(0)/4),
+			Fetcher: fetcher, Spool: spool.Path(), Committed: wake, Stored: observe.stored}, log)
 		in.stages = append(in.stages, i)
 		observe.ingest = i.Stats
 	}

@@ -39,6 +39,16 @@ type Event struct {
 	HasData bool // no data and data of zero bytes are two things
 }
 
+// Attributes of an event that does not carry its data.
+const (
+	Dataref    = "dataref"    // where the data is
+	Datadigest = "datadigest" // its digest, offer.DigestPrefix and 64 hexadecimal digits; absent: not declared
+)
+
+// ByReference reports whether the event's data lies elsewhere. What an event carries comes first, and zero bytes carry
+// nothing beside a reference: HTTP cannot tell them from no data.
+func (e *Event) ByReference() bool { return len(e.Data) == 0 && e.Attributes[Dataref] != "" }
+
 // An Item is one event of a record, or what is known of it where it is none.
 type Item struct {
 	Event Event        // complete where Fault is nil; else what could be read

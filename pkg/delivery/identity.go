@@ -85,7 +85,15 @@ func (id Identity) Declare(account string, e *Event) (string, *offer.Fault) {
 				inputs[name] = v
 			}
 		}
-		if e.HasData && slices.Contains(id.Fallback, FallbackPayload) {
+		switch {
+		case !slices.Contains(id.Fallback, FallbackPayload):
+		case e.ByReference(): // the digest is held against the data before it counts
+			digest := e.Attributes[Datadigest]
+			if digest == "" {
+				return "", invalid(detailMissing, Datadigest, "the feed's deliveries are named by their payload (identity.fallback), and the event's lies elsewhere: declare its digest")
+			}
+			inputs[FallbackPayload] = strings.ToLower(strings.TrimPrefix(digest, offer.DigestPrefix))
+		case e.HasData:
 			inputs[FallbackPayload] = offer.Sum(e.Data).String()
 		}
 		if len(inputs) == 0 {

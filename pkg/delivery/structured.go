@@ -20,7 +20,7 @@ import (
 // extensions may be integers or booleans.
 var textAttributes = []string{
 	nameID, nameSource, nameSpecVersion, nameType, nameContentType, nameDataSchema, nameSubject, nameTime,
-	"dataref", "partitionkey", nameRecordedTime, "sequence", "traceparent", "tracestate",
+	Dataref, "partitionkey", nameRecordedTime, "sequence", "traceparent", "tracestate",
 	"cursor", "endpoint", "runid",
 }
 

@@ -42,7 +42,8 @@ type Feed struct {
 	Reading        mapping.Spec
 	ReadingDigest  offer.Digest // of Reading
 	Policy         Policy
-	Sequential     bool // the source's versions of a record rise by one
+	Sequential     bool     // the source's versions of a record rise by one
+	DataHosts      []string // that its events' data may be fetched from: Dataref.Hosts
 }
 
 // Who is whose deliveries the feed's are.
@@ -84,16 +85,16 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 	r := &Registry{routes: map[route]*Feed{}}
 	var (
 		tenant, name, connector, account, source *string
-		topics                                   []string
+		topics, dataHosts                        []string
 		version                                  *int
 		sequential                               *bool
 		identity, policy, digest, reading        []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &policy, &sequential, &digest, &reading}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &policy, &sequential, &dataHosts, &digest, &reading}, func() error {
 		if tenant == nil {
 			return nil // no feed yet
 		}
-		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, Sequential: *sequential}
+		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, Sequential: *sequential, DataHosts: slices.Clone(dataHosts)}
 		copy(f.ReadingDigest[:], digest)
 		if err := json.Unmarshal(identity, &f.Identity); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)

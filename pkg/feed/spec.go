@@ -31,6 +31,7 @@ type Spec struct {
 	Connector string            `json:"connector"`
 	Account   string            `json:"account"`
 	Accepts   Accepts           `json:"accepts"`
+	Dataref   Dataref           `json:"dataref,omitzero"`
 	Identity  delivery.Identity `json:"identity"`
 
 	Format      mapping.Format     `json:"format,omitzero"`
@@ -54,6 +55,11 @@ type Spec struct {
 type Accepts struct {
 	Topics []string `json:"topics"` // own names, without an installation's prefix
 	Source string   `json:"source"`
+}
+
+// Dataref says where the data of events may lie that do not carry it.
+type Dataref struct {
+	Hosts []string `json:"hosts,omitempty"` // of https: host, or host:port where it is not 443
 }
 
 // A Mapping has Fields or Program, as mapping.Spec has them.

@@ -219,8 +219,9 @@ func (res *Result) nothingLeft(left, rejected int) *offer.Fault {
 	return deliveryFault(offer.ReasonSchemaInvalid, "all_rows_rejected", "each of the %d rows was rejected; the first: %v", rejected, &res.Rejected[0])
 }
 
-// hidden are the attributes that no mapping sees: when and on which way a delivery came says nothing about its claims.
-var hidden = []string{"recordedtime", "traceparent", "tracestate"}
+// hidden are the attributes that no mapping sees: when, on which way and from where a delivery came says nothing about its
+// claims.
+var hidden = []string{"datadigest", "dataref", "recordedtime", "traceparent", "tracestate"}
 
 // visible is $ce.
 func (p *Program) visible(attributes map[string]string) map[string]any {

@@ -56,10 +56,14 @@ const (
 	ReasonInvalidText           = "invalid_text"
 	ReasonNumberOutOfRange      = "number_out_of_range"
 	ReasonVersionOutOfRange     = "version_out_of_range"
+	ReasonArtifactTooLarge      = "artifact_too_large"
 	ReasonDecompressionLimit    = "decompression_limit"
 	ReasonXMLForbidden          = "xml_forbidden"
 	ReasonMappingError          = "mapping_error"
 	ReasonMappingLimit          = "mapping_limit"
+	ReasonDatarefForbidden      = "dataref_forbidden"
+	ReasonDatarefUnavailable    = "dataref_unavailable"
+	ReasonDatarefDigestMismatch = "dataref_digest_mismatch"
 	ReasonCrashLoop             = "crash_loop"
 )
 

@@ -28,6 +28,9 @@ func Sum(b []byte) Digest { return sha256.Sum256(b) }
 // String is lower-case hex.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
+// DigestPrefix stands before a digest that a publisher declares, and says of which kind it is.
+const DigestPrefix = "sha256:"
+
 // Ids are derived UUIDs (version 8, RFC 9562), each from the parts named at its constructor.
 type (
 	// DeliveryID names a delivery: derived from its replay key.

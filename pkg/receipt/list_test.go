@@ -304,7 +304,7 @@ func TestTheFirstThousandWarningsAreKept(t *testing.T) {
 	key := offer.ReplayKey{Source: offer.Source{Tenant: "t1"}, EventSource: "s", EventID: "1"}
 	a := s.at(0, 0, 0, "t1", key, offer.Duplicate)
 	for row := range 1001 {
-		a.Warnings = append(a.Warnings, receipt.Warning{Row: row + 1, Warning: "gtin_invalid"})
+		a.Warn(receipt.Warning{Row: row + 1, Warning: "gtin_invalid"})
 	}
 	s.write(func(ctx context.Context, tx pgx.Tx) error { return receipt.Record(ctx, tx, []*receipt.Attempt{a}) })
 	got := s.of("t1", key.ID())[0].Warnings

@@ -195,6 +195,13 @@ type Attempt struct {
 	RecordedAt     time.Time
 }
 
+// Warn keeps a warning, if it is among the first.
+func (a *Attempt) Warn(w Warning) {
+	if len(a.Warnings) < maxWarnings {
+		a.Warnings = append(a.Warnings, w)
+	}
+}
+
 // Record stores attempts.
 func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 	n := len(attempts)
@@ -236,9 +243,7 @@ func Record(ctx context.Context, tx pgx.Tx, attempts []*Attempt) error {
 		ambiguous[i], rejected[i] = a.Results.AmbiguousOrder, a.Results.Rejected
 		var err error
 		if rejections[i], err = jsonText(len(a.Rejections), a.Rejections); err == nil {
-			slices.SortStableFunc(a.Warnings, func(a, b Warning) int { return cmp.Compare(a.Row, b.Row) })
-			kept := a.Warnings[:min(len(a.Warnings), maxWarnings)]
-			warnings[i], err = jsonText(len(kept), kept)
+			warnings[i], err = jsonText(len(a.Warnings), a.Warnings)
 		}
 		if err != nil {
 			return fmt.Errorf("record %d attempts: %w", n, err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/offerlog/offerlog/pkg/dataref"
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -20,6 +21,8 @@ type batch struct {
 	records   int               // data records
 	bytes     int               // of their values
 	events    []*event
+	alone     bool                  // it is one record, whose size is not bounded
+	full      bool                  // the next record does not fit
 	condemned string                // why its one record is set aside unread; "": it is not
 	outcomes  map[offer.Outcome]int // as committed
 	gaps      int                   // as committed: rows that skip versions
@@ -37,7 +40,11 @@ type event struct {
 	key       *receipt.Key    // nil: it has no replay key
 	replay    offer.ReplayKey // meaningful where it has a key
 	asked     string          // the canonicalization that the fingerprint was asked for; "": the feed's own
+	data      *dataref.File   // that the event names; nil: none is fetched
+	dataFrom  []string        // the hosts that were allowed when it was
+	unread    bool            // its data cannot be had, so that there is nothing to compare
 	mapped    mapping.Result
+	spooled   *spooled // nil: its rows are in mapped
 	archived  bool
 	retrieved time.Time
 	run       string
@@ -50,6 +57,8 @@ func (e *event) fingerprint() offer.Fingerprint { return e.mapped.Fingerprint }
 
 // weak tells whether what names the delivery is a fallback.
 func (e *event) weak() bool { return e.replay.Weak() }
+
+func (e *event) byReference() bool { return e.item.Event.ByReference() }
 
 func (b *batch) hasCommands() bool {
 	for _, e := range b.events {

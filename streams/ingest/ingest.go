@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/offerlog/offerlog/pkg/archive"
+	"github.com/offerlog/offerlog/pkg/dataref"
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/kafka"
@@ -43,6 +44,12 @@ type Archive interface {
 // Mapper is what ingest needs of the mapper; *mapping.Child is one.
 type Mapper interface {
 	Map(ctx context.Context, specs map[offer.Digest]mapping.Spec, reqs []mapping.Request) ([]mapping.Result, error)
+	Spool(ctx context.Context, spec mapping.Spec, req mapping.Request, dir string) (mapping.Result, *mapping.Spool, error)
+}
+
+// Fetcher is what ingest needs of package dataref; *dataref.Fetcher is one.
+type Fetcher interface {
+	Fetch(ctx context.Context, r dataref.Ref) (*dataref.File, *offer.Fault, error)
 }
 
 // Config has the choices of a Stage; its zero value works.
@@ -52,6 +59,8 @@ type Config struct {
 	Topics     []string // input topics beside those of the feeds, by their own names
 	MaxRecords int      // records of one batch at most; default 5000
 	ChunkRows  int      // rows that a transaction has in memory at once; default 5000
+	Fetcher    Fetcher  // of data that events name; default: all of it is forbidden
+	Spool      string   // folder for rows of large deliveries while they are stored; default that of temporary files
 	Committed  func()   // called after each commit: something waits in the outbox
 	// Stored is called after each commit with the records of the batch and how long its transaction took.
 	Stored func(records int, took time.Duration)
@@ -172,6 +181,7 @@ func (w *worker) attempt(ctx context.Context, src *source, b *batch) error {
 			b.condemned = fmt.Sprintf("%d workers died of it, or the database refused it", maxTries)
 		}
 	}
+	defer b.discard()
 	return w.take(ctx, src, b)
 }
 

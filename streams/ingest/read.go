@@ -45,6 +45,9 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 	if err != nil {
 		return fmt.Errorf("read the registry and known keys: %w", err)
 	}
+	if err := w.fetchAll(ctx, b); err != nil {
+		return err
+	}
 	if err := w.mapAll(ctx, b, known); err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 	var expected []*event
 	for _, e := range b.events {
 		e.asked = ""
-		if e.feed == nil || e.key == nil {
+		if e.feed == nil || e.key == nil || e.unread {
 			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
 			continue
 		}
@@ -165,6 +168,9 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 	}
 	return w.mapEvents(ctx, ofOtherForm(expected))
 }
+
+// largeBytes is the payload from which on a delivery's rows go through a spool: those of all others are held in memory.
+const largeBytes = 4 << 20
 
 // ofOtherForm returns the events that come after the first of their key and were not fingerprinted as that one was: two feeds
 // may share an account and a source, and with them their keys. It asks for the fingerprints of the first.
@@ -188,37 +194,60 @@ func ofOtherForm(events []*event) (other []*event) {
 
 // mapEvents maps the payloads of events, each as its feed says.
 func (w *worker) mapEvents(ctx context.Context, events []*event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	requests, specs := make([]mapping.Request, len(events)), map[offer.Digest]mapping.Spec{}
-	for i, e := range events {
-		ev := &e.item.Event
+	var (
+		requests []mapping.Request
+		owners   []*event
+		specs    = map[offer.Digest]mapping.Spec{}
+	)
+	for _, e := range events {
+		if e.data != nil || len(e.item.Event.Data) > largeBytes {
+			if err := w.spool(ctx, e); err != nil {
+				return err
+			}
+			continue
+		}
 		specs[e.feed.ReadingDigest] = e.feed.Reading
-		requests[i] = mapping.Request{Spec: e.feed.ReadingDigest, Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType,
-			Attributes: ev.Attributes, EventTime: ev.Time, Canonicalization: e.asked}
+		owners, requests = append(owners, e), append(requests, e.request())
+	}
+	if len(requests) == 0 {
+		return nil
 	}
 	results, err := w.mapper.Map(ctx, specs, requests)
 	if err != nil {
 		return fmt.Errorf("map %d deliveries: %w", len(requests), err)
 	}
 	for i, r := range results {
-		e := events[i]
-		e.mapped = r
-		if e.fault == nil {
-			e.fault = r.Fault
-		}
-		switch {
-		case e.fault != nil:
-		case e.feed.Policy.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
-			first := r.Rejected[0]
-			e.fault = &first
-		case len(r.Rejected) > maxRejected:
-			e.fault = &offer.Fault{Reason: offer.ReasonMappingLimit, Message: fmt.Sprintf("%d rows are invalid, at most %d are told one by one; the first: %s",
-				len(r.Rejected), maxRejected, r.Rejected[0].Error())}
-		}
+		owners[i].take(r)
 	}
 	return nil
+}
+
+// request is the event as the mapper reads it.
+func (e *event) request() mapping.Request {
+	ev := &e.item.Event
+	r := mapping.Request{Spec: e.feed.ReadingDigest, Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType,
+		Attributes: ev.Attributes, EventTime: ev.Time, Canonicalization: e.asked}
+	if e.data != nil {
+		r.Path, r.Length, r.HasData = e.data.Path, e.data.Length, true
+	}
+	return r
+}
+
+// take takes what the mapper says.
+func (e *event) take(r mapping.Result) {
+	e.mapped = r
+	if e.fault == nil {
+		e.fault = r.Fault
+	}
+	switch {
+	case e.fault != nil:
+	case e.feed.Policy.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
+		first := r.Rejected[0]
+		e.fault = &first
+	case len(r.Rejected) > maxRejected:
+		e.fault = &offer.Fault{Reason: offer.ReasonMappingLimit, Message: fmt.Sprintf("%d rows or more are invalid, at most %d are told one by one; the first: %s",
+			len(r.Rejected), maxRejected, r.Rejected[0].Error())}
+	}
 }
 
 // choose marks the events whose payloads are kept: all but repeats, which add nothing to the evidence that the first copy
@@ -226,7 +255,7 @@ func (w *worker) mapEvents(ctx context.Context, events []*event) error {
 func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
 	first := map[receipt.Key]offer.Fingerprint{} // of the keys that this batch may take
 	for _, e := range b.events {
-		e.archived = e.item.Raw != nil || len(e.item.Event.Attributes) > 0
+		e.archived = e.item.Raw != nil || e.data != nil || len(e.item.Event.Attributes) > 0
 		if e.key == nil {
 			continue
 		}
@@ -266,11 +295,19 @@ func (w *worker) keep(ctx context.Context, b *batch) ([]archive.Stored, error) {
 			packs[o] = p
 			order = append(order, o)
 		}
-		envelope, err := e.item.Event.Envelope()
+		ev := e.item.Event
+		ev.HasData = ev.HasData || e.data != nil
+		envelope, err := ev.Envelope()
 		if err != nil {
 			return nil, fmt.Errorf("keep the evidence of %s at offset %d: %w", e.topic, e.Offset, err)
 		}
-		p.Entries = append(p.Entries, archive.Entry{Offset: e.Offset, Item: e.Item, Envelope: envelope, Payload: e.item.Raw, Sum: offer.Sum(e.item.Raw)})
+		entry := archive.Entry{Offset: e.Offset, Item: e.Item, Envelope: envelope}
+		if e.data != nil {
+			entry.File, entry.Length, entry.Sum = e.data.Path, e.data.Length, e.data.Sum
+		} else {
+			entry.Payload, entry.Sum = e.item.Raw, offer.Sum(e.item.Raw)
+		}
+		p.Entries = append(p.Entries, entry)
 	}
 	stored := make([]archive.Stored, 0, len(packs))
 	for _, o := range order {

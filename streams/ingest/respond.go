@@ -24,6 +24,7 @@ func (w *worker) respond(ctx context.Context, src *source, b *batch, err error) 
 	var (
 		out    *archiveError
 		digest *archive.DigestError
+		spool  *spoolError
 	)
 	switch {
 	case err == nil:
@@ -38,6 +39,8 @@ func (w *worker) respond(ctx context.Context, src *source, b *batch, err error) 
 		w.log.Error("evidence does not match its digest: nothing is stored until the object is mended", "code", digest.Code(), "object", digest.Object, "error", err)
 	case errors.As(err, &out):
 		w.log.Warn("the archive is out of reach: nothing is stored, lag grows", "error", err)
+	case errors.As(err, &spool):
+		w.log.Warn("data that an event names cannot be kept while it is read: nothing is stored, lag grows", "error", err)
 	case postgres.OutOfReach(err):
 		w.log.Warn("PostgreSQL is out of reach: nothing is stored, lag grows", "error", err)
 	case refused(err) && b.condemned == "":

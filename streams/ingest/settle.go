@@ -159,7 +159,7 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 		st.standing[k] = r
 	}
 	for _, e := range st.batch.events {
-		if e.key == nil || e.feed == nil {
+		if e.key == nil || e.feed == nil || e.unread {
 			continue
 		}
 		r, ok := st.standing[*e.key]
@@ -172,7 +172,7 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 		// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
 		otherForm := ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization
 		// What was taken for a repeat of another event of this batch contradicts one that came in between: it is evidence.
-		notKept := ok && r.Fingerprint != e.fingerprint() && !e.archived && e.item.Raw != nil
+		notKept := ok && r.Fingerprint != e.fingerprint() && !e.archived && (e.item.Raw != nil || e.data != nil)
 		if otherForm || notKept {
 			return errReadAgain
 		}
@@ -197,18 +197,20 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 		if at.Outcome != offer.Accepted || e.feed == nil {
 			continue
 		}
-		for j := range e.mapped.Rows {
-			row := &e.mapped.Rows[j]
-			o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, e.weak(), row)
-			o.RetrievedAt = e.retrieved
-			c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at})
-			if len(c.rows) < chunkRows {
-				continue
+		for some, err := range e.rows() {
+			if err != nil {
+				return &spoolError{err}
 			}
-			if err := st.settleChunk(ctx, tx, c); err != nil {
-				return err
+			for j := range some {
+				c.add(e, at, &some[j])
+				if len(c.rows) < chunkRows {
+					continue
+				}
+				if err := st.settleChunk(ctx, tx, c); err != nil {
+					return err
+				}
+				c = newChunk()
 			}
-			c = newChunk()
 		}
 	}
 	if err := st.settleChunk(ctx, tx, c); err != nil {
@@ -231,22 +233,28 @@ type chunk struct {
 
 func newChunk() *chunk { return &chunk{here: newSurvey()} }
 
+func (c *chunk) add(e *event, at *receipt.Attempt, row *offer.Row) {
+	o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, e.weak(), row)
+	o.RetrievedAt = e.retrieved
+	c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at, row.Warnings})
+}
+
 // A pendingRow is a valid row of an accepted delivery.
 type pendingRow struct {
-	e  *event
-	at *receipt.Attempt
+	e        *event
+	at       *receipt.Attempt
+	warnings []string
 }
 
 func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) error {
-	if len(c.rows) == 0 {
-		return nil
-	}
-	standings, err := history.Look(ctx, tx, c.rows)
-	if err != nil {
-		return err
-	}
-	for i, o := range c.rows {
-		st.settleRow(c, c.of[i], o, &standings[i])
+	if len(c.rows) > 0 {
+		standings, err := history.Look(ctx, tx, c.rows)
+		if err != nil {
+			return err
+		}
+		for i, o := range c.rows {
+			st.settleRow(c, c.of[i], o, &standings[i])
+		}
 	}
 	if err := history.Append(ctx, tx, c.observations); err != nil {
 		return err // a lost race: the numbers no longer fit, and the whole transaction is done again
@@ -260,6 +268,9 @@ func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) erro
 func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, was *history.Standing) {
 	// Its key was free, so what it has claimed before was claimed under a receipt that has expired.
 	p.at.BeyondHorizon = p.at.BeyondHorizon || was.Claimed
+	for _, w := range p.warnings {
+		p.at.Warn(receipt.Warning{Row: o.Row, Warning: w})
+	}
 	same, known := was.Content, was.Known
 	if first := c.here.byID[o.ID()]; first != nil {
 		same, known = first.Rank.Content, true
@@ -308,7 +319,7 @@ func (st *settlement) tellGap(p pendingRow, o *history.Observation, was *history
 	}
 	st.gaps++
 	gap := history.Gap{First: before.Order + 1, Last: o.SourceVersion - 1}
-	p.at.Warnings = append(p.at.Warnings, receipt.Warning{Row: o.Row, Warning: warningGap, Detail: gap.String()})
+	p.at.Warn(receipt.Warning{Row: o.Row, Warning: warningGap, Detail: gap.String()})
 }
 
 // reject sets a row aside whose revision stands with other content. What stands is not touched.
@@ -337,6 +348,7 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 	if e.key != nil {
 		at.Delivery = &e.key.Delivery
 		first, ok := st.standing[*e.key]
+		ok = ok && !e.unread
 		if ok && st.claimed[*e.key] && e.Compare(first.Place) <= 0 {
 			ok = false // this is the first, or a refusal before it
 		}
@@ -366,11 +378,6 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 		f.Message, f.Path = clean(f.Message), clean(f.Path)
 		at.Rejections = append(at.Rejections, f)
 		st.entries = append(st.entries, st.entry(e, f))
-	}
-	for i := range e.mapped.Rows {
-		for _, w := range e.mapped.Rows[i].Warnings {
-			at.Warnings = append(at.Warnings, receipt.Warning{Row: e.mapped.Rows[i].Number, Warning: w})
-		}
 	}
 	if e.run != "" {
 		st.pages = append(st.pages, run.Page{Tenant: e.tenant, Feed: e.feed.Name, Run: at.Run, Number: e.page, Pages: e.pages, Delivery: e.key.Delivery, RecordedAt: at.RecordedAt})

@@ -45,6 +45,7 @@ func drawEvents(rt *rapid.T, firstOffset int64, label string) []*event {
 	for i := range rapid.IntRange(0, 6).Draw(rt, label) {
 		e := &event{Place: receipt.Place{Lane: 1, Offset: firstOffset + int64(i)}, tenant: "t1", feed: rapid.SampledFrom(feeds).Draw(rt, "feed")}
 		e.key = &receipt.Key{Tenant: "t1", Delivery: offer.DeliveryID(offer.Derive("delivery", fmt.Sprint(e.Offset)))}
+		stated := map[string]bool{} // the mapper leaves one row of each revision
 		for j := range rapid.IntRange(0, 5).Draw(rt, "rows") {
 			row := offer.Row{Number: j + 1, Record: rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record"), HasVersion: rapid.Bool().Draw(rt, "strong")}
 			at := rapid.IntRange(1, 3).Draw(rt, "order")
@@ -54,7 +55,10 @@ func drawEvents(rt *rapid.T, firstOffset int64, label string) []*event {
 			when := time.Date(2025, 3, at, 0, 0, 0, 0, time.UTC)
 			row.ObservedAt = offer.Time{Nanos: when.UnixNano(), Text: when.Format(time.RFC3339)}
 			row.Content.Item.MPN = rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "content")
-			e.mapped.Rows = append(e.mapped.Rows, row)
+			if revision := fmt.Sprint(row.Record, row.HasVersion, at); !stated[revision] {
+				stated[revision] = true
+				e.mapped.Rows = append(e.mapped.Rows, row)
+			}
 		}
 		events = append(events, e)
 	}
@@ -76,7 +80,8 @@ func settled(rt *rapid.T, t *testing.T, pool *pgxpool.Pool, before, events []*ev
 			}
 			held = st.held
 			for _, at := range st.attempts {
-				fmt.Fprintf(&told, "delivery %d: %+v, numbers %d-%d, rejected %v\n", at.Offset, at.Results, at.FirstSeq, at.LastSeq, at.Rejections)
+				fmt.Fprintf(&told, "delivery %d: %+v, numbers %d-%d, rejected %v, warnings %v, beyond %v\n", at.Offset, at.Results, at.FirstSeq, at.LastSeq,
+					at.Rejections, at.Warnings, at.BeyondHorizon)
 			}
 			for _, q := range st.entries {
 				fmt.Fprintf(&told, "set aside: %d, %v, %v\n", q.Offset, &q.Fault, q.Content.Item)

@@ -49,6 +49,10 @@ type position struct {
 // pollFor bounds one wait for records: so often an idle worker looks for feeds with new topics.
 const pollFor = time.Second
 
+// rebalanceTimeout is how long the group waits for a member to give partitions back: as long as the largest delivery takes. A
+// member that stands still ends its heartbeats, which the group waits for no longer than it ever does.
+const rebalanceTimeout = 10 * time.Minute
+
 // open joins the group.
 func (w *worker) open(ctx context.Context) (*source, error) {
 	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}}
@@ -66,6 +70,7 @@ func (w *worker) open(ctx context.Context) (*source, error) {
 		kgo.Balancers(kgo.StickyBalancer()),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
+		kgo.RebalanceTimeout(rebalanceTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // so that the position passes transaction markers
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
@@ -296,7 +301,7 @@ func (src *source) next(bound size) *batch {
 	src.mu.Lock()
 	defer src.mu.Unlock()
 	b := &batch{lanes: map[int]*position{}}
-	for len(src.pending) > 0 && b.records < bound.records && b.bytes < bound.bytes {
+	for len(src.pending) > 0 && b.records < bound.records && b.bytes < bound.bytes && !b.full {
 		part := &src.pending[0]
 		if n := src.take(b, part, bound); n < len(part.Records) {
 			part.Records = part.Records[n:]
@@ -334,16 +339,24 @@ func (src *source) take(b *batch, part *kgo.FetchTopicPartition, bound size) int
 	}
 	n := 0
 	for _, rec := range part.Records {
-		if b.records >= bound.records || b.records > 0 && b.bytes+len(rec.Value) > bound.bytes {
+		if rec.Offset < pos.next || rec.Attrs.IsControl() {
+			n++
+			continue // fetched before the position was moved, or the mark of a transaction
+		}
+		if b.records >= bound.records || b.alone {
+			break
+		}
+		events := newEvents(pos, rec)
+		large := slices.ContainsFunc(events, (*event).byReference)
+		if b.records > 0 && (large || b.bytes+len(rec.Value) > bound.bytes) {
+			b.full = true
 			break
 		}
 		n++
-		if rec.Offset < pos.next || rec.Attrs.IsControl() {
-			continue // fetched before the position was moved, or the mark of a transaction
-		}
 		b.records++
 		b.bytes += len(rec.Value)
-		b.events = append(b.events, newEvents(pos, rec)...)
+		b.events = append(b.events, events...)
+		b.alone, b.full = large, large
 	}
 	if n == 0 || part.Records[n-1].Offset < pos.next {
 		return n
