@@ -356,9 +356,13 @@ func outcomeOf(attempts []receipt.Document) string {
 
 // deliver publishes files as one delivery, or as its pages, and returns what became of them once it is in the view.
 func (d *demo) deliver(ctx context.Context, spec feed.Spec, id string, files ...string) ([]receipt.Document, error) {
-	pages, err := pagesOf(id, files, feeds.FS.ReadFile)
-	if err != nil {
-		return nil, err
+	pages := make([]page, len(files))
+	for i, name := range files {
+		payload, err := feeds.FS.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		pages[i] = pageOf(id, i, len(files), name, payload)
 	}
 	records, err := deliveriesOf(spec, "", pages)
 	if err != nil {

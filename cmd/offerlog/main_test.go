@@ -64,7 +64,7 @@ func TestScenes(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
 			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes, "halt": sceneHalt,
-			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme,
+			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme, "gateway": sceneGateway,
 		},
 	})
 }
@@ -231,4 +231,9 @@ func sceneReadme(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("the README has no section %s with code", args[0])
 	}
 	ts.Check(ts.Exec("sh", "-e", "-c", strings.ReplaceAll(code, defaultGatewayListen, running(ts).Gateway)))
+}
+
+// sceneGateway sets GATEWAY to the address of the running dev's.
+func sceneGateway(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Setenv("GATEWAY", "http://"+running(ts).Gateway)
 }

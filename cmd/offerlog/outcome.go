@@ -79,11 +79,12 @@ func eventID(r *kgo.Record) string {
 // awaitOutcomes returns what became of records once all of them are stored: those of tenant, and those that no feed
 // expects. It also ends for an event of another tenant, whose outcome is not shown. The pool's login reads as auditor.
 func awaitOutcomes(ctx context.Context, pool *pgxpool.Pool, tenant string, records []published) ([]receipt.Document, error) {
-	positions := make([]receipt.Position, len(records))
+	awaited, positions := make([]settle.Record, len(records)), make([]receipt.Position, len(records))
 	for i, r := range records {
 		positions[i] = receipt.Position{TopicID: r.topicID, Partition: r.Partition, Offset: r.Offset}
+		awaited[i] = settle.Record{Topic: r.Topic, Position: positions[i]}
 	}
-	err := settle.Stored(ctx, pool, positions)
+	err := settle.Stored(ctx, pool, awaited)
 	halted, isHalted := errors.AsType[*settle.HaltedError](err)
 	switch {
 	case isHalted:

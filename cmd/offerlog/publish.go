@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -26,8 +29,10 @@ import (
 // A publication is what the command line says of what to publish.
 type publication struct {
 	feed, id, at string
-	records      string // file of raw records; then the rest is empty
-	files        []string
+	records      string   // file of raw records; then the rest is empty
+	paths        []string // of files and folders; - is standard input
+	url          string   // of a gateway; "": straight to Kafka
+	tokenFile    string
 	wait         bool
 	timeout      time.Duration
 }
@@ -35,21 +40,27 @@ type publication struct {
 func (a *app) publishCommand() *cobra.Command {
 	var p publication
 	cmd := &cobra.Command{
-		Use:   "publish [--feed NAME FILE...]",
+		Use:   "publish [--feed NAME FILE|FOLDER...]",
 		Short: "Publish files to a feed, or raw records",
 		Long: "Publishes each file as one event of the feed, in binary mode, with the feed's source. The event's id names the delivery, so\n" +
 			"publishing it again with the same id is a repeat, and with other content a mismatch:\n\n" +
+			"  no --id                   the file's name with a digest of its content: the same file again is a repeat, and other\n" +
+			"                            content under the same name another delivery\n" +
 			"  one file, --id X          X\n" +
-			"  N files, --id X           X/1 to X/N: the pages of one export, in the order given, as run X\n" +
-			"  no --id                   the file's name without its folder and its ending, so a retry needs no more than the name\n\n" +
-			"The id is the record's key too: a repeat comes behind the first in the same partition. FILE may be - with --id.\n\n" +
+			"  N files, --id X           X/1 to X/N: the pages of one export, in the order given, as run X\n\n" +
+			"A folder stands for the files in it and in its folders, by name, without those that begin with a dot; FILE may be - for\n" +
+			"standard input. The id is the record's key too: a repeat comes behind the first in the same partition.\n\n" +
+			"With --url the files go through a gateway, which needs no Kafka and no database here: a token of role publisher is enough.\n\n" +
 			"--records produces records exactly as a file gives them, one JSON object a line:\n" +
 			"  {\"topic\": \"deliveries\", \"key\": \"k\", \"headers\": {\"ce_id\": \"1\"}, \"value\": \"text\"}\n" +
 			"headers may be a list of [name, value] where a name repeats; instead of value: value_base64, or \"value\": null; key may be null.",
-		Example: "  offerlog publish --feed acme-eu --id EXP-8821 page1.json page2.json page3.json --wait\n" +
-			"  offerlog publish --feed acme-eu --id EXP-8821/2 page2.json\n  offerlog publish --records events.jsonl --json",
+		Example: "  offerlog publish --feed acme-eu prices.csv --wait\n" +
+			"  offerlog publish --feed acme-eu --id EXP-8821 page1.json page2.json page3.json --wait\n" +
+			"  offerlog publish --feed acme-eu drop/ --url https://gateway.example --token-file publisher.token\n" +
+			"  curl -s https://acme.example/prices | offerlog publish --feed acme-eu --id 2026-03-02 -\n" +
+			"  offerlog publish --records events.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.files = args
+			p.paths = args
 			if err := p.validate(cmd.CommandPath()); err != nil {
 				return err
 			}
@@ -60,6 +71,8 @@ func (a *app) publishCommand() *cobra.Command {
 	cmd.Flags().StringVar(&p.id, "id", "", "of the event; of several files: before /1, /2, ...")
 	cmd.Flags().StringVar(&p.at, "time", "", "when the supplier says so, RFC 3339: observed_at where the mapping gives none")
 	cmd.Flags().StringVar(&p.records, "records", "", "file of raw records, instead of --feed and files")
+	cmd.Flags().StringVar(&p.url, "url", "", "address of a gateway, such as http://127.0.0.1:8081, instead of Kafka")
+	cmd.Flags().StringVar(&p.tokenFile, "token-file", "", "with --url: file with a token of role publisher")
 	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait for the outcome of each event and print it")
 	cmd.Flags().DurationVar(&p.timeout, "timeout", 30*time.Second, "how long to wait for the outcomes")
 	return cmd
@@ -68,17 +81,17 @@ func (a *app) publishCommand() *cobra.Command {
 func (p publication) validate(command string) error {
 	hint := "run " + command + " --help"
 	switch {
-	case p.records != "" && (p.feed != "" || p.id != "" || p.at != "" || len(p.files) > 0):
-		return usage(hint, "--records says all of its records; it goes with no feed, id, time or file")
+	case p.records != "" && (p.feed != "" || p.id != "" || p.at != "" || p.url != "" || len(p.paths) > 0):
+		return usage(hint, "--records says all of its records; it goes with no feed, id, time, gateway or file")
+	case (p.url == "") != (p.tokenFile == ""):
+		return usage("make a token with: offerlog token create --role publisher --name NAME >publisher.token", "--url and --token-file go together")
 	case p.records != "":
 		return nil
-	case p.feed == "" || len(p.files) == 0:
+	case p.feed == "" || len(p.paths) == 0:
 		return usage(hint, "nothing to publish: want --feed and files, or --records")
 	}
-	for _, f := range p.files {
-		if f == "-" && (p.id == "" || len(p.files) > 1) {
-			return usage(hint, "standard input has no name: want --id, and no other file")
-		}
+	if slices.Contains(p.paths, "-") && len(p.paths) > 1 {
+		return usage(hint, "standard input goes with no other file")
 	}
 	if p.at == "" {
 		return nil
@@ -93,33 +106,57 @@ func (p publication) validate(command string) error {
 	return nil
 }
 
-// publish produces, prints where it all stands, and with --wait what became of it.
+// publish writes everything, prints where it all stands, and with --wait what became of it.
 func (a *app) publish(ctx context.Context, p publication) error {
+	files, err := p.files()
+	if err != nil {
+		return usage("check the names of the files; nothing was published", "%w", err)
+	}
+	if p.url != "" {
+		return a.publishByGateway(ctx, p, files)
+	}
 	a.findDev()
-	records, err := a.recordsOf(ctx, p)
+	var spec feed.Spec
+	var raw []*kgo.Record
+	if p.records != "" {
+		raw, err = readRecords(p.records)
+	} else {
+		spec, err = a.specOf(ctx, p.feed)
+	}
 	if err != nil {
 		return err
 	}
-	cl, err := a.openKafka(ctx)
+	cl, err := a.openClient(ctx, a.settings.Cluster().NewPublisher)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	if !p.wait {
-		done, err := produce(ctx, cl, a.settings.Cluster(), records)
-		if e := a.showPublished(done); err == nil {
+	var pool *pgxpool.Pool
+	if p.wait {
+		if pool, err = a.openTenant(ctx, postgres.Audit); err != nil { // before anything is published
+			return err
+		}
+		defer pool.Close()
+	}
+	done, err := produce(ctx, cl, a.settings.Cluster(), raw)
+	for n := 0; n < len(files) && err == nil; { // a part at a time, so that a folder may be larger than memory
+		var pages []page
+		if pages, err = p.read(files, n); err != nil {
+			break
+		}
+		n += len(pages)
+		var records []*kgo.Record
+		if records, err = deliveriesOf(spec, p.at, pages); err != nil {
+			break
+		}
+		var more []published
+		more, err = produce(ctx, cl, a.settings.Cluster(), records)
+		done = append(done, more...)
+	}
+	if err != nil || !p.wait {
+		if e := a.showPublished(done); err == nil { // the error says more
 			err = e
 		}
-		return err
-	}
-	pool, err := a.openTenant(ctx, postgres.Audit) // before anything is published
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	done, err := produce(ctx, cl, a.settings.Cluster(), records)
-	if err != nil {
-		_ = a.showPublished(done) // the error says more
 		return err
 	}
 	waitCtx, cancel := withTimeout(ctx, p.timeout)
@@ -133,6 +170,80 @@ func (a *app) publish(ctx context.Context, p publication) error {
 		return err
 	}
 	return verdict(attempts)
+}
+
+// specOf returns a feed of the tenant.
+func (a *app) specOf(ctx context.Context, name string) (spec feed.Spec, err error) {
+	err = a.asTenant(ctx, postgres.Read, func(tx pgx.Tx) error {
+		r, err := findFeed(ctx, tx, name)
+		spec = r.Spec
+		return err
+	})
+	return spec, err
+}
+
+// A file is one to publish: where it is, and what it is called wherever it is.
+type file struct{ path, name string }
+
+// files finds all that the paths stand for, and makes sure that each can be published before any of it is.
+func (p publication) files() (files []file, err error) {
+	for _, root := range p.paths {
+		if root == "-" {
+			files = append(files, file{root, p.feed})
+			continue
+		}
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if path != root && strings.HasPrefix(d.Name(), ".") {
+				if d.IsDir() {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			info, err := os.Stat(path) // of what a link leads to
+			if err != nil || info.IsDir() {
+				return err
+			}
+			if !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is no file", path)
+			}
+			if info.Size() > delivery.MaxInline {
+				return fmt.Errorf("%s has %d bytes, an event carries at most %d: put it where offerlog can fetch it, and publish an event with its address in dataref",
+					path, info.Size(), delivery.MaxInline)
+			}
+			name, err := filepath.Rel(root, path)
+			if name == "." {
+				name = filepath.Base(path)
+			}
+			files = append(files, file{path, filepath.ToSlash(name)})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 && len(p.paths) > 0 {
+		return nil, fmt.Errorf("there is no file in %s", strings.Join(p.paths, ", "))
+	}
+	return files, nil
+}
+
+// partBytes is how much of the files is in memory at a time.
+const partBytes = 32 << 20
+
+// read reads the next files from the n-th on, as many as fit, and at least one.
+func (p publication) read(files []file, n int) (pages []page, err error) {
+	for size := 0; n < len(files) && size < partBytes; n++ {
+		payload, err := readPayload(files[n].path)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, pageOf(p.id, n, len(files), files[n].name, payload))
+		size += len(payload)
+	}
+	return pages, nil
 }
 
 func (a *app) showPublished(done []published) error {
@@ -166,50 +277,33 @@ func verdict(attempts []receipt.Document) error {
 // exitQuarantined: all was done, and some of it stands in quarantine.
 const exitQuarantined = 7
 
-// recordsOf reads all that is to be published before any of it is.
-func (a *app) recordsOf(ctx context.Context, p publication) ([]*kgo.Record, error) {
-	if p.records != "" {
-		return readRecords(p.records)
+// pageOf names the event that the n-th of so many files is: see the command's help.
+func pageOf(id string, n, of int, name string, payload []byte) page {
+	switch {
+	case id == "":
+		return page{id: delivery.FileID(name, payload), payload: payload}
+	case of == 1:
+		return page{id: id, payload: payload}
 	}
-	var r feed.Registered
-	err := a.asTenant(ctx, postgres.Read, func(tx pgx.Tx) (err error) {
-		r, err = findFeed(ctx, tx, p.feed)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	pages, err := pagesOf(p.id, p.files, readPayload)
-	if err != nil {
-		return nil, usage("check the names of the files; nothing was published", "%w", err)
-	}
-	return deliveriesOf(r.Spec, p.at, pages)
+	return page{id: id + "/" + strconv.Itoa(n+1), run: id, number: n + 1, of: of, payload: payload}
 }
 
-// pagesOf names the events that files are: see the command's help.
-func pagesOf(id string, files []string, read func(name string) ([]byte, error)) (pages []page, err error) {
-	pages = make([]page, len(files))
-	for i, name := range files {
-		switch {
-		case id == "":
-			pages[i].id = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-		case len(files) == 1:
-			pages[i].id = id
-		default:
-			pages[i] = page{id: id + "/" + strconv.Itoa(i+1), run: id, number: i + 1, of: len(files)}
-		}
-		if pages[i].payload, err = read(name); err != nil {
+// readPayload reads a file, or standard input, of at most the size that an event carries.
+func readPayload(name string) ([]byte, error) {
+	var in io.Reader = os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
 			return nil, err
 		}
+		defer func() { _ = f.Close() }()
+		in = f
 	}
-	return pages, nil
-}
-
-func readPayload(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(os.Stdin)
+	payload, err := io.ReadAll(io.LimitReader(in, delivery.MaxInline+1))
+	if err == nil && len(payload) > delivery.MaxInline {
+		err = fmt.Errorf("%s has more than %d bytes, which is what an event carries", name, delivery.MaxInline)
 	}
-	return os.ReadFile(name)
+	return payload, err
 }
 
 // A page is one event to publish: a whole export, or one of several pages.

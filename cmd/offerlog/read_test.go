@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams/rig"
@@ -132,28 +137,89 @@ func TestARecordIsProducedAsGiven(t *testing.T) {
 }
 
 func TestPagesOfOneExportShareItsId(t *testing.T) {
-	read := func(name string) ([]byte, error) { return []byte(name), nil }
 	for what, c := range map[string]struct {
 		id    string
 		files []string
 		want  []string // id, run and number
 	}{
-		"one file without an id is named by itself":        {"", []string{"in/EXP-8822.json"}, []string{"EXP-8822  0"}},
-		"several files without an id stand for themselves": {"", []string{"a.1.json", "b"}, []string{"a.1  0", "b  0"}},
+		"one file without an id is named by itself":        {"", []string{"EXP-8822.json"}, []string{delivery.FileID("EXP-8822.json", []byte("EXP-8822.json")) + "  0"}},
+		"several files without an id stand for themselves": {"", []string{"a", "b"}, []string{delivery.FileID("a", []byte("a")) + "  0", delivery.FileID("b", []byte("b")) + "  0"}},
 		"one file with an id is that delivery":             {"EXP-8821/2", []string{"x.json"}, []string{"EXP-8821/2  0"}},
 		"several files with an id are its pages":           {"EXP-8821", []string{"x", "y"}, []string{"EXP-8821/1 EXP-8821 1", "EXP-8821/2 EXP-8821 2"}},
 	} {
-		pages, err := pagesOf(c.id, c.files, read)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, p := range pages {
+		for i, name := range c.files {
+			p := pageOf(c.id, i, len(c.files), name, []byte(name))
 			got = append(got, p.id+" "+p.run+" "+decimal(int64(p.number)))
 		}
 		if strings.Join(got, ", ") != strings.Join(c.want, ", ") {
 			t.Errorf("%s: got %q, want %q", what, got, c.want)
 		}
+	}
+}
+
+// A folder stands for its files, in one order, under the names that they have in it.
+func TestAFolderStandsForItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.csv", "a.csv", "2026/03/c.csv", ".hidden", ".git/config", "2026/.tmp"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := publication{paths: []string{dir, filepath.Join(dir, "b.csv")}}.files()
+	var got []string
+	for _, f := range files {
+		got = append(got, f.name)
+	}
+	if want := []string{"2026/03/c.csv", "a.csv", "b.csv", "b.csv"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for what, path := range map[string]string{"nothing": filepath.Join(dir, "gone"), "a folder without files": t.TempDir()} {
+		if files, err := (publication{paths: []string{path}}).files(); err == nil {
+			t.Errorf("%s: got %v", what, files)
+		}
+	}
+	big, err := os.Create(filepath.Join(dir, "big"))
+	if err == nil {
+		err = errors.Join(big.Truncate(delivery.MaxInline+1), big.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := (publication{paths: []string{dir}}).files(); err == nil || !strings.Contains(err.Error(), "dataref") {
+		t.Errorf("a file that no event carries: got %v, %v", files, err)
+	}
+}
+
+// However large a folder is, a bounded part of it is in memory.
+func TestFilesAreReadAPartAtATime(t *testing.T) {
+	var files []file
+	for i := range 5 {
+		path := filepath.Join(t.TempDir(), "f")
+		f, err := os.Create(path)
+		if err == nil {
+			err = errors.Join(f.Truncate(delivery.MaxInline), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file{path, decimal(int64(i))})
+	}
+	p := publication{id: "X"}
+	var got []string
+	for n := 0; n < len(files); {
+		pages, err := p.read(files, n)
+		if err != nil || len(pages) == 0 || len(pages) > partBytes/delivery.MaxInline {
+			t.Fatalf("got %d pages, %v", len(pages), err)
+		}
+		for _, pg := range pages {
+			got = append(got, pg.id)
+		}
+		n += len(pages)
+	}
+	if want := []string{"X/1", "X/2", "X/3", "X/4", "X/5"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

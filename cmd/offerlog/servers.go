@@ -39,10 +39,15 @@ func (a *app) needKafka() error {
 
 // openKafka returns a client of a cluster that answers and whose transactions will do.
 func (a *app) openKafka(ctx context.Context) (*kgo.Client, error) {
+	return a.openClient(ctx, a.settings.Cluster().NewClient)
+}
+
+// openClient is openKafka for a client of another kind.
+func (a *app) openClient(ctx context.Context, open func(...kgo.Opt) (*kgo.Client, error)) (*kgo.Client, error) {
 	if err := a.needKafka(); err != nil {
 		return nil, err
 	}
-	cl, err := a.settings.Cluster().NewClient()
+	cl, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +83,7 @@ func checkRoles(ctx context.Context, pool *pgxpool.Pool, roles []postgres.Role) 
 	for i, r := range roles {
 		names[i] = string(r)
 	}
-	rows, err := pool.Query(ctx, `SELECT r FROM unnest($1::text[]) AS r WHERE NOT pg_has_role(r, 'MEMBER') ORDER BY r`, names)
+	rows, err := pool.Query(ctx, `SELECT DISTINCT r FROM unnest($1::text[]) AS r WHERE NOT pg_has_role(r, 'MEMBER') ORDER BY r`, names)
 	if err != nil {
 		return fmt.Errorf("check database roles: %w", err)
 	}

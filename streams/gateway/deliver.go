@@ -247,7 +247,8 @@ func (s *Stage) await(ctx context.Context, tenant string, events []event, wait t
 		}
 	}()
 	topics := map[string]kafka.Topic{}
-	at := map[receipt.Standpoint]*event{}
+	standing := map[receipt.Standpoint]*event{}
+	var records []settle.Record
 	var positions []receipt.Position
 	for i := range events {
 		e := &events[i]
@@ -262,10 +263,11 @@ func (s *Stage) await(ctx context.Context, tenant string, events []event, wait t
 			}
 			topics[e.taken.Topic] = t
 		}
-		positions = append(positions, receipt.Position{TopicID: t.ID, Partition: e.taken.Partition, Offset: e.taken.Offset})
-		at[receipt.Standpoint{Topic: e.taken.Topic, Partition: e.taken.Partition, Offset: e.taken.Offset}] = e
+		at := receipt.Position{TopicID: t.ID, Partition: e.taken.Partition, Offset: e.taken.Offset}
+		records, positions = append(records, settle.Record{Topic: e.taken.Topic, Position: at}), append(positions, at)
+		standing[receipt.Standpoint{Topic: e.taken.Topic, Partition: e.taken.Partition, Offset: e.taken.Offset}] = e
 	}
-	if err := settle.Stored(ctx, s.pool, positions); err != nil {
+	if err := settle.Stored(ctx, s.pool, records); err != nil {
 		if ctx.Err() != nil {
 			return nil // not in time
 		}
@@ -274,7 +276,7 @@ func (s *Stage) await(ctx context.Context, tenant string, events []event, wait t
 	return postgres.AsTenant(ctx, s.pool, postgres.Audit, tenant, func(tx pgx.Tx) error {
 		list, err := receipt.At(ctx, tx, positions)
 		for i := range list {
-			if e := at[list[i].Standpoint]; e != nil {
+			if e := standing[list[i].Standpoint]; e != nil {
 				e.receipt = &list[i]
 			}
 		}

@@ -28,15 +28,21 @@ func (e *HaltedError) Error() string {
 
 func (e *HaltedError) Unwrap() error { return ErrHalted }
 
-// Stored returns when ingest has stored the records at all of positions: their outcomes stand then. It goes by checkpoints, so
+// A Record is one of an input topic.
+type Record struct {
+	Topic string // by its own name
+	receipt.Position
+}
+
+// Stored returns when ingest has stored all of records: their outcomes stand then. It goes by checkpoints, so
 // it needs no right on anybody's outcomes; the pool's login reads as auditor. When ctx ends before, the error says what was
 // waited for; a halted partition is a HaltedError at once.
-func Stored(ctx context.Context, pool postgres.Pool, positions []receipt.Position) error {
+func Stored(ctx context.Context, pool postgres.Pool, records []Record) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	missing := ""
 	for {
-		short, err := firstUnstored(ctx, pool, positions)
+		short, err := firstUnstored(ctx, pool, records)
 		switch {
 		case ctx.Err() != nil && !errors.Is(err, ErrHalted):
 			if missing == "" {
@@ -56,8 +62,8 @@ func Stored(ctx context.Context, pool postgres.Pool, positions []receipt.Positio
 	}
 }
 
-// firstUnstored describes the first of positions that ingest has not stored; "" where it has all.
-func firstUnstored(ctx context.Context, pool postgres.Pool, positions []receipt.Position) (string, error) {
+// firstUnstored describes the first of records that ingest has not stored; "" where it has all.
+func firstUnstored(ctx context.Context, pool postgres.Pool, records []Record) (string, error) {
 	type part struct {
 		topic     uuid.UUID
 		partition int32
@@ -73,17 +79,15 @@ func firstUnstored(ctx context.Context, pool postgres.Pool, positions []receipt.
 	if err != nil {
 		return "", err
 	}
-	for _, p := range positions {
-		l, known := lanes[part{p.TopicID, p.Partition}]
-		switch {
-		case !known:
-			return fmt.Sprintf("partition %d of topic id %s has not been read yet", p.Partition, p.TopicID), nil
-		case l.Next > p.Offset:
-		case l.HaltReason != "":
-			return "", &HaltedError{l.Topic, l.Partition, l.Next, l.HaltReason}
-		default:
-			return fmt.Sprintf("%s/%d is stored up to offset %d, the event stands at %d", l.Topic, l.Partition, l.Next, p.Offset), nil
+	for _, r := range records {
+		l := lanes[part{r.TopicID, r.Partition}] // none: it has not been read yet
+		if l.Next > r.Offset {
+			continue
 		}
+		if l.HaltReason != "" {
+			return "", &HaltedError{r.Topic, r.Partition, l.Next, l.HaltReason}
+		}
+		return fmt.Sprintf("%s/%d is stored up to offset %d, the event stands at %d", r.Topic, r.Partition, l.Next, r.Offset), nil
 	}
 	return "", nil
 }
