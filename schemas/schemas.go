@@ -17,3 +17,8 @@ var Feed []byte
 //
 //go:embed events/*.json
 var Events embed.FS
+
+// Run is the JSON Schema of the data of run events: a definition each for started, completed and failed.
+//
+//go:embed run.v1.json
+var Run []byte

@@ -38,7 +38,12 @@ const (
 // Event types that publishers write.
 const (
 	DeliveryType  = "offerlog.delivery.v1"
+	RunStarted    = "offerlog.run.started.v1"
+	RunCompleted  = "offerlog.run.completed.v1"
+	RunFailed     = "offerlog.run.failed.v1"
 	FeedApplyType = "offerlog.command.feed.apply.v1"
+	RunRelease    = "offerlog.command.run.release.v1" // data: feed and run; reason needed
+	RunReject     = "offerlog.command.run.reject.v1"  // likewise
 
 	TokenCreateType = "offerlog.command.token.create.v1" // its data is a token.Grant: never the token
 	TokenRevokeType = "offerlog.command.token.revoke.v1" // a token.Revocation

@@ -144,7 +144,7 @@ var owners = map[string]string{
 	"lane": "lane", "gap": "lane", "commit_journal": "lane",
 	"receipt": "receipt", "outcome": "receipt", "receipt_horizon": "receipt",
 	"quarantine": "quarantine",
-	"run":        "run", "run_page": "run",
+	"run":        "run", "run_page": "run", "run_event": "run",
 	"observation": "history", "sighting": "history",
 	"decision": "decision",
 	"outbox":   "outbox", "outbox_0": "outbox", "outbox_1": "outbox", "outbox_2": "outbox", "outbox_ring": "outbox", "relay_cursor": "outbox",

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +19,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/audit"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
@@ -25,7 +27,7 @@ import (
 
 // Every scene of testdata/scenarios gives the same output however the work is cut into batches and partitions, on the fake
 // broker and on Apache Kafka. The commands of a scene are the methods of stage below.
-func TestS_000_42_S_000_43_S_000_45_S_000_50_S_004_07_scenes(t *testing.T) {
+func TestS_000_05_S_000_12_S_000_42_S_000_43_S_000_45_S_000_50_S_000_51_S_004_07_scenes(t *testing.T) {
 	for name, o := range map[string]pipeline.Options{
 		"one partition, batches of 1":    {Partitions: 1, MaxRecords: 1},
 		"one partition, batches of 500":  {Partitions: 1, MaxRecords: 500},
@@ -57,6 +59,8 @@ func TestS_000_42_S_000_43_S_000_45_S_000_50_S_004_07_scenes(t *testing.T) {
 					"offers":       command((*stage).offers),
 					"observations": command((*stage).observations),
 					"evidence":     command((*stage).evidence),
+					"runs":         command((*stage).runs),
+					"decide":       command((*stage).decide),
 					"verify":       command((*stage).verify),
 				},
 			})
@@ -140,7 +144,11 @@ func (s *stage) offers(ts *testscript.TestScript, args []string) {
 	}
 	for _, o := range s.p.Offers(s.tenant(ts)) {
 		if len(args) == 0 || o.Record == args[0] {
-			print(ts, o.Record+claim(&o.Document))
+			line := o.Record + claim(&o.Document)
+			if len(o.Flags) > 0 {
+				line += "  " + strings.Join(o.Flags, " ")
+			}
+			print(ts, line)
 		}
 	}
 }
@@ -197,6 +205,40 @@ func (s *stage) evidence(ts *testscript.TestScript, args []string) {
 		return
 	}
 	ts.Fatalf("no event %s was %s", args[1], args[2])
+}
+
+// runs prints every run: how it stands, which pages are there and which are not, what failed and what was decided.
+func (s *stage) runs(ts *testscript.TestScript, args []string) {
+	want(ts, args, "")
+	ts.Check(postgres.AsTenant(s.t.Context(), s.p.Pool, postgres.Audit, s.tenant(ts), func(tx pgx.Tx) error {
+		found, err := run.List(s.t.Context(), tx, run.Filter{Limit: 100}, time.Now())
+		slices.SortFunc(found, func(a, b run.Document) int { return cmp.Compare(a.Run, b.Run) })
+		for _, d := range found {
+			print(ts, fmt.Sprintf("%s  %s  %s  pages %v of %d", d.Connector, d.Run, d.State, d.PagesSeen, d.Pages))
+			if d.StartedAt != "" {
+				print(ts, fmt.Sprintf("  started %s with %s, %d pages asked for", d.StartedAt, d.Credential, d.PagesAsked))
+			}
+			for _, f := range d.Failures {
+				print(ts, fmt.Sprintf("  failed page %d, attempt %d, %s: %s", f.Page, f.Attempt, f.At, f.Error))
+			}
+			for _, x := range d.Decisions {
+				print(ts, strings.TrimRight(fmt.Sprintf("  %s  %s", x.Verdict, x.Reason), " "))
+			}
+		}
+		return err
+	}))
+}
+
+// decide release|reject FEED RUN REASON publishes an operator's decision on a run and waits for it.
+func (s *stage) decide(ts *testscript.TestScript, args []string) {
+	want(ts, args, "VERB FEED RUN REASON")
+	kind := map[string]string{"release": streams.RunRelease, "reject": streams.RunReject}[args[0]]
+	body, err := json.Marshal(map[string]string{"feed": args[1], "run": args[2]})
+	ts.Check(err)
+	if refusal := s.p.Command(s.tenant(ts), kind, body, map[string]string{streams.ExtReason: args[3], streams.ExtActor: "scene"}); refusal != "" {
+		ts.Fatalf("refused: %s", refusal)
+	}
+	s.p.SettleOffers()
 }
 
 // verify audits everything: history against evidence, topics against history, the view against history.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // for the statements
 	"encoding/json"
@@ -96,7 +97,7 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 		}
 		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, Sequential: *sequential, DataHosts: slices.Clone(dataHosts)}
 		copy(f.ReadingDigest[:], digest)
-		if err := json.Unmarshal(identity, &f.Identity); err != nil {
+		if err := cmp.Or(json.Unmarshal(identity, &f.Identity), json.Unmarshal(policy, &f.Policy)); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
 		}
 		if err := json.Unmarshal(reading, &f.Reading); err != nil {

@@ -69,9 +69,12 @@ type Mapping struct {
 	Program string         `json:"program,omitempty"` // the text itself
 }
 
-// A Policy says what is done with what is not right.
+// A Policy says what is done with what is not right, or not all there.
 type Policy struct {
-	InvalidRow string `json:"invalid_row"`
+	InvalidRow  string `json:"invalid_row"`
+	PartialRuns string `json:"partial_runs"`
+	// After how long a silence a run that is not whole is stalled.
+	RunTimeout Duration `json:"run_timeout"`
 	// Which outcomes are told on the topic delivery-results.
 	Results string `json:"results"`
 	// For how long a delivery that comes again is known by its receipt.
@@ -98,6 +101,12 @@ func (p Policy) problem() string {
 const (
 	InvalidRowAlone    = "row"
 	InvalidRowDelivery = "delivery"
+)
+
+// Values of Policy.PartialRuns: what becomes of a run of which pages are missing.
+const (
+	PartialRunsHold    = "hold"
+	PartialRunsPublish = "publish"
 )
 
 // Values of Policy.Results: every outcome, or all but accepted ones.

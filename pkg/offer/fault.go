@@ -101,6 +101,7 @@ const FlagBeyondHorizon = "beyond_horizon"
 const (
 	CanonicalBytes = "bytes/1" // the payload as it is
 	CanonicalJSON  = "json/1"  // RFC 8785 with exact decimals instead of doubles
+	CanonicalRun   = "run/1"   // of a run event: its kind, its run and the members of its data
 	CanonicalRows  = "rows/1"  // SHA-256 over the sorted SHA-256 digests of the rows' json/1
 )
 

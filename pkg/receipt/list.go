@@ -92,7 +92,7 @@ type Result struct {
 // A Document is a Result with what belongs to it by now, and for a repeat what the first one got.
 type Document struct {
 	Result
-	Held bool `json:"held"` // its run waits for a decision
+	Held bool `json:"held"` // its claims do not count: its run is not whole, or waits for a decision, or was rejected
 	// Attempts are the events with its replay key so far, this one included; of acceptances the one that a receipt tells.
 	Attempts int       `json:"attempts"`
 	Artifact *Evidence `json:"artifact,omitempty"` // of a duplicate: that of the first
@@ -208,6 +208,7 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 			item                 *int
 		}
 		observations []uuid.UUID
+		standing     int
 	)
 	err := row.Scan(&d.Tenant, &d.Feed, &delivery, &key.Connector, &key.Account, &d.EventSource, &d.EventID, &d.EventType, &key.Declared,
 		&d.Topic, &d.Partition, &d.Offset, &d.Item, &d.Outcome, &d.Reason, &d.Detail, &d.Message,
@@ -215,13 +216,19 @@ func scanDocument(row pgx.CollectableRow) (Document, error) {
 		&d.Results.AmbiguousOrder, &d.Results.Rejected, &d.Rejected, &d.Warnings, &beyond, &d.Run, &d.Page, &retrieved, &recorded,
 		&first.topic, &first.partition, &first.offset, &first.item,
 		&artifact.object, &artifact.keyID, &artifact.state, &artifact.offset, &artifact.item, &sum, &artifact.length,
-		&observations, &d.Attempts)
+		&observations, &d.Attempts, &standing)
 	if err != nil {
 		return d, err
 	}
 	if delivery != nil {
 		key.Tenant, key.EventSource, key.EventID = d.Tenant, d.EventSource, d.EventID
 		d.Delivery, d.ReplayKey, d.Identity = delivery.String(), key.String(), offer.Strength(!key.Weak())
+	}
+	switch standing {
+	case 0:
+		d.Held = true
+	case 1:
+		d.Flags = append(d.Flags, offer.FlagPartialRun)
 	}
 	if fingerprint != nil {
 		d.Fingerprint = fmt.Sprintf("%x", fingerprint)

@@ -22,7 +22,16 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
             ELSE greatest((SELECT count(*) FROM receipt AS r WHERE (r.tenant, r.delivery) = (o.tenant, o.delivery)),
                           CASE WHEN o.outcome = 'accepted' THEN 1 END)
                + (SELECT count(*) FROM outcome AS x WHERE (x.tenant, x.delivery) = (o.tenant, o.delivery) AND x.outcome <> 'accepted')
-       END
+       END,
+       -- How its claims count: as the last decision on its run says, or as it was taken.
+       CASE WHEN o.run IS NULL OR o.outcome = 'quarantined' THEN 2
+            ELSE coalesce((SELECT coalesce((SELECT d.standing
+                                              FROM decision AS d
+                                             WHERE (d.tenant, d.subject) = (g.tenant, g.run)
+                                             ORDER BY d.n DESC
+                                             LIMIT 1), CASE WHEN g.held THEN 0 ELSE 1 END)
+                             FROM run_page AS g
+                            WHERE (g.tenant, g.delivery) = (o.tenant, o.delivery)), 2) END
   FROM unnest($1::int[], $2::bigint[], $3::int[]) AS p (lane, "offset", item)
   JOIN outcome AS o ON (o.lane, o."offset", o.item) = (p.lane, p."offset", p.item)
   JOIN lane AS l ON l.id = o.lane

@@ -98,25 +98,51 @@ CREATE INDEX quarantine_delivery ON quarantine (tenant, delivery) WHERE state = 
 CALL protect('quarantine', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON quarantine TO offerlog_ingest;
 
--- A run exists from its first page; a delivery without a run id is a run of one and has no row here.
+-- A run exists from its first event or page. The row is its lock: what is decided about a run is decided under it.
 CREATE TABLE run (
     tenant      text        NOT NULL,
+    id          uuid        NOT NULL, -- derived from tenant, feed and name
     feed        text        NOT NULL,
-    run         text        NOT NULL,
+    name        text        NOT NULL, -- the run id of its events
     recorded_at timestamptz NOT NULL,
-    PRIMARY KEY (tenant, feed, run)
+    PRIMARY KEY (tenant, id)
 );
+CREATE INDEX run_recorded ON run (tenant, recorded_at);
 CALL protect('run', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+-- UPDATE is what a lock of a row needs; nothing updates one.
 GRANT SELECT, INSERT, UPDATE ON run TO offerlog_ingest;
 
+-- The accepted deliveries of a run.
 CREATE TABLE run_page (
-    tenant   text NOT NULL,
-    feed     text NOT NULL,
-    run      text NOT NULL,
-    page     int  NOT NULL,
-    pages    int,            -- as the event says, where it does
-    delivery uuid NOT NULL,
-    PRIMARY KEY (tenant, feed, run, page, delivery)
+    tenant      text        NOT NULL,
+    run         uuid        NOT NULL,
+    page        int         NOT NULL CHECK (page > 0),
+    pages       int,                  -- how many there are, where the event says so
+    delivery    uuid        NOT NULL,
+    observed_ns bigint,               -- when the page was taken; null where nothing tells
+    rejected    int         NOT NULL, -- rows
+    held        bool        NOT NULL, -- its claims do not count until a decision frees them
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, run, page, delivery)
 );
+CREATE UNIQUE INDEX run_page_delivery ON run_page (tenant, delivery);
 CALL protect('run_page', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON run_page TO offerlog_ingest;
+
+-- What connectors said of a run.
+CREATE TABLE run_event (
+    tenant      text        NOT NULL,
+    run         uuid        NOT NULL,
+    delivery    uuid        NOT NULL, -- the event's own id, derived from its replay key
+    kind        text        NOT NULL CHECK (kind IN ('started', 'completed', 'failed')),
+    at          text        NOT NULL, -- when it happened, as the event says; RFC 3339 in UTC
+    credential  text,                 -- with which one, by reference: never the secret
+    pages       int,                  -- started: asked for; completed: fetched
+    page        int,                  -- that failed
+    attempt     int,                  -- at it, from 1
+    error       text,
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, run, delivery)
+);
+CALL protect('run_event', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT ON run_event TO offerlog_ingest;

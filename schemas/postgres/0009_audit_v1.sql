@@ -119,9 +119,13 @@ SELECT q.tenant, q.id, q.delivery, q.feed, q.row, q.reason, q.detail, q.lane, q.
   FROM quarantine AS q;
 
 CREATE VIEW audit_v1.run AS
-SELECT r.tenant, r.feed, r.run, r.recorded_at, p.page, p.pages, p.delivery
+SELECT r.tenant, r.id, r.feed, r.name AS run, r.recorded_at, p.page, p.pages, p.delivery, p.observed_ns, p.rejected
   FROM run AS r
-  LEFT JOIN run_page AS p ON (p.tenant, p.feed, p.run) = (r.tenant, r.feed, r.run);
+  LEFT JOIN run_page AS p ON (p.tenant, p.run) = (r.tenant, r.id);
+
+CREATE VIEW audit_v1.run_event AS
+SELECT e.tenant, e.run, e.delivery, e.kind, e.at, e.credential, e.pages, e.page, e.attempt, e.error, e.recorded_at
+  FROM run_event AS e;
 
 -- +goose StatementBegin
 DO $$

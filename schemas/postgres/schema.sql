@@ -894,8 +894,9 @@ ALTER TABLE audit_v1.relay OWNER TO offerlog_inspector;
 
 CREATE TABLE public.run (
     tenant text NOT NULL,
+    id uuid NOT NULL,
     feed text NOT NULL,
-    run text NOT NULL,
+    name text NOT NULL,
     recorded_at timestamp with time zone NOT NULL
 );
 
@@ -905,11 +906,15 @@ ALTER TABLE public.run OWNER TO offerlog_owner;
 
 CREATE TABLE public.run_page (
     tenant text NOT NULL,
-    feed text NOT NULL,
-    run text NOT NULL,
+    run uuid NOT NULL,
     page integer NOT NULL,
     pages integer,
-    delivery uuid NOT NULL
+    delivery uuid NOT NULL,
+    observed_ns bigint,
+    rejected integer NOT NULL,
+    held boolean NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT run_page_page_check CHECK ((page > 0))
 );
 
 ALTER TABLE ONLY public.run_page FORCE ROW LEVEL SECURITY;
@@ -918,16 +923,54 @@ ALTER TABLE public.run_page OWNER TO offerlog_owner;
 
 CREATE VIEW audit_v1.run AS
  SELECT r.tenant,
+    r.id,
     r.feed,
-    r.run,
+    r.name AS run,
     r.recorded_at,
     p.page,
     p.pages,
-    p.delivery
+    p.delivery,
+    p.observed_ns,
+    p.rejected
    FROM (public.run r
-     LEFT JOIN public.run_page p ON (((p.tenant = r.tenant) AND (p.feed = r.feed) AND (p.run = r.run))));
+     LEFT JOIN public.run_page p ON (((p.tenant = r.tenant) AND (p.run = r.id))));
 
 ALTER TABLE audit_v1.run OWNER TO offerlog_inspector;
+
+CREATE TABLE public.run_event (
+    tenant text NOT NULL,
+    run uuid NOT NULL,
+    delivery uuid NOT NULL,
+    kind text NOT NULL,
+    at text NOT NULL,
+    credential text,
+    pages integer,
+    page integer,
+    attempt integer,
+    error text,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT run_event_kind_check CHECK ((kind = ANY (ARRAY['started'::text, 'completed'::text, 'failed'::text])))
+);
+
+ALTER TABLE ONLY public.run_event FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_event OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.run_event AS
+ SELECT e.tenant,
+    e.run,
+    e.delivery,
+    e.kind,
+    e.at,
+    e.credential,
+    e.pages,
+    e.page,
+    e.attempt,
+    e.error,
+    e.recorded_at
+   FROM public.run_event e;
+
+ALTER TABLE audit_v1.run_event OWNER TO offerlog_inspector;
 
 CREATE TABLE public.tenant_key (
     tenant text NOT NULL,
@@ -1152,11 +1195,14 @@ ALTER TABLE ONLY public.registry
 ALTER TABLE ONLY public.relay_cursor
     ADD CONSTRAINT relay_cursor_pkey PRIMARY KEY (lane);
 
+ALTER TABLE ONLY public.run_event
+    ADD CONSTRAINT run_event_pkey PRIMARY KEY (tenant, run, delivery);
+
 ALTER TABLE ONLY public.run_page
-    ADD CONSTRAINT run_page_pkey PRIMARY KEY (tenant, feed, run, page, delivery);
+    ADD CONSTRAINT run_page_pkey PRIMARY KEY (tenant, run, page, delivery);
 
 ALTER TABLE ONLY public.run
-    ADD CONSTRAINT run_pkey PRIMARY KEY (tenant, feed, run);
+    ADD CONSTRAINT run_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY public.sighting
     ADD CONSTRAINT sighting_pkey PRIMARY KEY (lane, seq);
@@ -1180,6 +1226,10 @@ CREATE INDEX observation_run ON public.observation USING btree (tenant, run, off
 CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
 
 CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
+
+CREATE UNIQUE INDEX run_page_delivery ON public.run_page USING btree (tenant, delivery);
+
+CREATE INDEX run_recorded ON public.run USING btree (tenant, recorded_at);
 
 CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, observation);
 
@@ -1230,6 +1280,8 @@ ALTER TABLE public.receipt ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.run ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.run_event ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.run_page ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.sighting ENABLE ROW LEVEL SECURITY;
@@ -1261,6 +1313,8 @@ CREATE POLICY tenant_offerlog_audit ON public.quarantine FOR SELECT TO offerlog_
 CREATE POLICY tenant_offerlog_audit ON public.receipt FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.run FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.run_event FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.run_page FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1314,6 +1368,8 @@ CREATE POLICY worker_offerlog_ingest ON public.receipt TO offerlog_ingest USING 
 
 CREATE POLICY worker_offerlog_ingest ON public.run TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.run_event TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.run_page TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.sighting TO offerlog_ingest USING (true) WITH CHECK (true);
@@ -1355,6 +1411,8 @@ CREATE POLICY worker_offerlog_inspector ON public.quarantine TO offerlog_inspect
 CREATE POLICY worker_offerlog_inspector ON public.receipt TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.run TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.run_event TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.run_page TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1664,6 +1722,12 @@ GRANT SELECT ON TABLE public.run_page TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.run_page TO offerlog_ingest;
 
 GRANT SELECT ON TABLE audit_v1.run TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.run_event TO offerlog_audit;
+GRANT SELECT ON TABLE public.run_event TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.run_event TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.run_event TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.tenant_key TO offerlog_audit;
 GRANT SELECT ON TABLE public.tenant_key TO offerlog_inspector;

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	runs "github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/rig"
 )
@@ -186,6 +188,23 @@ func (s *scene) readerSelects(st *step) {
 		n += trial.rows
 	}
 	s.final.step[fmt.Sprintf("step_%d_rows", st.n)] = n
+}
+
+// readerReadsRun reads how a run stands.
+func (s *scene) readerReadsRun(st *step) {
+	err := postgres.AsTenant(s.t.Context(), s.p.Pool, postgres.Audit, usualTenant, func(tx pgx.Tx) error {
+		found, err := runs.List(s.t.Context(), tx, runs.Filter{Name: st.text("run"), Limit: 2}, time.Now())
+		if err == nil && len(found) != 1 {
+			err = fmt.Errorf("got %d runs, want one", len(found))
+		}
+		if err == nil {
+			s.final.step["state"], s.final.step["pages_seen"], s.final.step["pages"] = found[0].State, found[0].PagesSeen, found[0].Pages
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatalf("step %d: %v", st.n, err)
+	}
 }
 
 // readerInserts tries to insert into every table.

@@ -81,6 +81,7 @@ type outcome struct {
 	results      offer.Results
 	rowsRejected []rejection
 	warnings     []receipt.Warning
+	held         bool
 	flags        []string
 }
 
@@ -93,15 +94,25 @@ func outcomes(p *pipeline.Pipeline) (map[place]outcome, error) {
 		rows, err := tx.Query(ctx, `
 			SELECT l.topic, l.partition, o."offset", o.item, coalesce(o.event_id, ''), o.outcome, coalesce(o.reason, ''), coalesce(o.detail, ''),
 			       o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, coalesce(o.rejections, '[]'), coalesce(o.warnings, '[]'),
+			       coalesce((SELECT coalesce((SELECT d.standing FROM decision AS d WHERE (d.tenant, d.subject) = (g.tenant, g.run) ORDER BY d.n DESC LIMIT 1),
+			                                 CASE WHEN g.held THEN 0 ELSE 1 END)
+			                   FROM run_page AS g
+			                  WHERE (g.tenant, g.delivery) = (o.tenant, o.delivery)), 2),
 			       CASE WHEN o.beyond_horizon THEN ARRAY['beyond_horizon'] END
 			  FROM outcome AS o
 			  JOIN lane AS l ON l.id = o.lane`)
 		if err != nil {
 			return err
 		}
-		var o outcome
+		var (
+			o        outcome
+			standing int
+		)
 		_, err = pgx.ForEachRow(rows, []any{&o.topic, &o.partition, &o.offset, &o.item, &o.id, &o.outcome, &o.reason, &o.detail, &o.rows,
-			&o.results.Saved, &o.results.Duplicate, &o.results.Old, &o.results.AmbiguousOrder, &o.results.Rejected, &o.rowsRejected, &o.warnings, &o.flags}, func() error {
+			&o.results.Saved, &o.results.Duplicate, &o.results.Old, &o.results.AmbiguousOrder, &o.results.Rejected, &o.rowsRejected, &o.warnings, &standing, &o.flags}, func() error {
+			if o.held = standing == 0; standing == 1 {
+				o.flags = append(o.flags, offer.FlagPartialRun)
+			}
 			found[o.place] = o
 			o = outcome{}
 			return nil
@@ -141,8 +152,8 @@ func (d delivery) check(o outcome) error {
 	if o.outcome != d.Outcome || o.reason != d.Reason || d.Detail != "" && o.detail != d.Detail {
 		return fmt.Errorf("got %s %s %s, want %s %s %s", o.outcome, o.reason, o.detail, d.Outcome, d.Reason, d.Detail)
 	}
-	if d.Held || len(d.Flags) > 0 {
-		return fmt.Errorf("got no hold and no flag, want held %v, flags %v", d.Held, d.Flags)
+	if o.held != d.Held || !slices.Equal(o.flags, d.Flags) {
+		return fmt.Errorf("got held %v, flags %v, want %v, %v", o.held, o.flags, d.Held, d.Flags)
 	}
 	if d.Outcome != offer.Accepted {
 		return nil

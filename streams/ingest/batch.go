@@ -3,6 +3,7 @@ package ingest
 import (
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/dataref"
@@ -12,6 +13,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/run"
 )
 
 // A batch is what one poll brought: of each partition the span of offsets it covers, and the events found there, by place.
@@ -50,6 +52,18 @@ type event struct {
 	run       string
 	page      int
 	pages     int
+	kind      run.Kind   // what it tells of its run; "": it is a delivery, or a command
+	told      *run.Event // nil: it is none, or cannot be read
+	earliest  int64      // observed_at of its rows, once they are settled; without rows the greatest number
+}
+
+// ofRun returns the run whose decisions say whether the claims of a delivery count, and whether they wait for one; uuid.Nil:
+// they count at once.
+func (e *event) ofRun() (id uuid.UUID, held bool) {
+	if e.run == "" {
+		return uuid.Nil, false
+	}
+	return run.ID(e.tenant, e.feed.Name, e.run), e.feed.Policy.PartialRuns != feed.PartialRunsPublish
 }
 
 // fingerprint is what the payload is compared by when the key comes again.

@@ -23,6 +23,8 @@ type command interface {
 // commands reads each type of command from its event; the tenant is the one that the event names.
 var commands = map[string]func(tenant string, ev *delivery.Event) (command, *offer.Fault){
 	streams.FeedApplyType:   readFeedApply,
+	streams.RunRelease:      readRelease,
+	streams.RunReject:       readReject,
 	streams.TokenCreateType: readTokenCreate,
 	streams.TokenRevokeType: readTokenRevoke,
 	streams.KeyRotateType:   readKeyRotate,

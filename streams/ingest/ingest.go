@@ -32,7 +32,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
-	"github.com/offerlog/offerlog/pkg/run"
 )
 
 // Archive is what ingest needs of the archive; *archive.Archive is one.
@@ -265,10 +264,13 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		}
 		fault.Point("ingest.receipts_claimed")
 		st.settleEvents()
-		if err := run.Record(ctx, tx, st.pages); err != nil {
+		if err := st.beginRuns(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.settleRows(ctx, tx, w.cfg.ChunkRows); err != nil {
+			return err
+		}
+		if err := st.settleRuns(ctx, tx); err != nil {
 			return err
 		}
 		if err := quarantine.Add(ctx, tx, st.entries); err != nil {

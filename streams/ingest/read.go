@@ -17,6 +17,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -59,7 +60,7 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
 func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
-	e.replay, e.run, e.page, e.pages = offer.ReplayKey{}, "", 0, 0
+	e.replay, e.run, e.page, e.pages, e.kind, e.told = offer.ReplayKey{}, "", 0, 0, "", nil
 	if e.Item < 0 {
 		return
 	}
@@ -69,9 +70,12 @@ func (w *worker) route(e *event) {
 		return
 	}
 	who := offer.Source{Tenant: offer.SystemTenant}
-	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && ev.Type == streams.DeliveryType {
-		e.feed, e.tenant, who = f, f.Tenant, f.Who()
-		e.replay.Declared, e.fault = f.Identity.Declare(f.Account, ev)
+	tells := runEvents[ev.Type]
+	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") {
+		e.feed, e.tenant, who, e.kind = f, f.Tenant, f.Who(), tells
+		if tells == "" {
+			e.replay.Declared, e.fault = f.Identity.Declare(f.Account, ev)
+		}
 	}
 	if e.fault == nil {
 		e.replay.Source, e.replay.EventSource, e.replay.EventID = who, ev.Source, ev.ID
@@ -79,12 +83,35 @@ func (w *worker) route(e *event) {
 	}
 	switch {
 	case e.fault != nil:
-	case e.feed == nil && ev.Type != streams.DeliveryType:
+	case e.feed == nil && ev.Type != streams.DeliveryType && tells == "":
 		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects events of type %q: a delivery has type %s", ev.Type, streams.DeliveryType)}
 	case e.feed == nil:
 		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects source %q on topic %s: apply one with offerlog feed apply", ev.Source, e.topic)}
 	default:
 		e.routeRun()
+	}
+	if e.kind != "" && e.fault == nil {
+		e.readRunEvent()
+	}
+}
+
+// runEvents are the types of events that tell of runs.
+var runEvents = map[string]run.Kind{streams.RunStarted: run.Started, streams.RunCompleted: run.Completed, streams.RunFailed: run.Failed}
+
+// readRunEvent reads what an event tells of its run.
+func (e *event) readRunEvent() {
+	if e.run == "" {
+		e.fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Path: "runid", Message: "an event of a run names it in the extension runid"}
+		return
+	}
+	at := e.item.Event.Time
+	if at.IsZero() {
+		at = offer.TimeOf(e.retrieved)
+	}
+	told, fault := run.ParseEvent(e.kind, e.item.Event.Data, at)
+	if e.fault = fault; fault == nil {
+		told.Tenant, told.Run, told.Delivery = e.tenant, run.ID(e.tenant, e.feed.Name, e.run), e.key.Delivery
+		e.told = &told
 	}
 }
 
@@ -156,11 +183,17 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 	var expected []*event
 	for _, e := range b.events {
 		e.asked = ""
-		if e.feed == nil || e.key == nil || e.unread {
+		if e.told != nil {
+			e.mapped = mapping.Result{Fingerprint: e.told.Fingerprint(e.run)}
+			continue
+		}
+		if e.feed == nil || e.key == nil || e.unread || e.kind != "" {
 			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
 			continue
 		}
-		e.asked = known[*e.key].Fingerprint.Canonicalization
+		if form := known[*e.key].Fingerprint.Canonicalization; form != offer.CanonicalRun {
+			e.asked = form
+		}
 		expected = append(expected, e)
 	}
 	if err := w.mapEvents(ctx, expected); err != nil {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/retention"
-	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -37,7 +37,6 @@ type settlement struct {
 	decisions       []*decision.Decision
 	decided         []int // of each decision the place of its event in events
 	entries         []*quarantine.Entry
-	pages           []run.Page
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                 // rows that skip versions
@@ -170,7 +169,8 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 			continue
 		}
 		// Payloads compare under the canonicalization that is stored with the first one, whatever the feed says by now.
-		otherForm := ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization
+		otherForm := ok && r.Fingerprint.Canonicalization != e.fingerprint().Canonicalization && e.asked != r.Fingerprint.Canonicalization &&
+			e.kind == "" && r.Fingerprint.Canonicalization != offer.CanonicalRun // a delivery and an event of a run have no common form
 		// What was taken for a repeat of another event of this batch contradicts one that came in between: it is evidence.
 		notKept := ok && r.Fingerprint != e.fingerprint() && !e.archived && (e.item.Raw != nil || e.data != nil)
 		if otherForm || notKept {
@@ -197,6 +197,7 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 		if at.Outcome != offer.Accepted || e.feed == nil {
 			continue
 		}
+		e.earliest = math.MaxInt64
 		for some, err := range e.rows() {
 			if err != nil {
 				return &spoolError{err}
@@ -236,6 +237,8 @@ func newChunk() *chunk { return &chunk{here: newSurvey()} }
 func (c *chunk) add(e *event, at *receipt.Attempt, row *offer.Row) {
 	o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, e.weak(), row)
 	o.RetrievedAt = e.retrieved
+	o.Run, o.Held = e.ofRun()
+	e.earliest = min(e.earliest, o.ObservedAt.Nanos)
 	c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at, row.Warnings})
 }
 
@@ -369,8 +372,8 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 	if e.key != nil {
 		st.resolvedTenants, st.resolved = append(st.resolvedTenants, e.tenant), append(st.resolved, e.key.Delivery)
 	}
-	if e.feed == nil {
-		return at // a command
+	if e.feed == nil || e.kind != "" {
+		return at // a command, or an event of a run
 	}
 	at.MappingVersion, at.Rows = e.feed.MappingVersion, e.mapped.RowCount
 	at.Results.Duplicate, at.Results.Rejected = e.mapped.Repeated, len(e.mapped.Rejected)
@@ -378,9 +381,6 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 		f.Message, f.Path = clean(f.Message), clean(f.Path)
 		at.Rejections = append(at.Rejections, f)
 		st.entries = append(st.entries, st.entry(e, f))
-	}
-	if e.run != "" {
-		st.pages = append(st.pages, run.Page{Tenant: e.tenant, Feed: e.feed.Name, Run: at.Run, Number: e.page, Pages: e.pages, Delivery: e.key.Delivery, RecordedAt: at.RecordedAt})
 	}
 	return at
 }

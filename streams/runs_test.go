@@ -1,0 +1,80 @@
+package streams_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+// Whatever order the pages and events of runs come in, and however often, through whatever partitions and batches: a run that
+// is whole is shown, and one that is not is held, or shown and flagged.
+func TestS_000_51_S_004_05_PagesInAnyOrderGiveOneView(t *testing.T) {
+	p := pipeline.New(t, pipeline.Options{Partitions: 3, MaxRecords: 7})
+	p.Topics(streams.Deliveries)
+	p.StartAll()
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	const rounds = 12
+	var records []*kgo.Record
+	for round := range rounds {
+		for _, policy := range []string{feed.PartialRunsHold, feed.PartialRunsPublish} {
+			spec, err := feed.ParseYAML("feed.yaml", fmt.Appendf(nil, `
+feed: %[1]s
+tenant: t%[2]d
+connector: c
+account: A
+accepts: {topics: [deliveries], source: /%[1]s/%[2]d}
+format: {kind: json, rows: ".[]"}
+order: observed_at
+mapping:
+  version: 1
+  fields: {source_record: .sku, item: {mpn: .sku}, price: .price, currency: '"EUR"', observed_at: .ts}
+policy: {partial_runs: %[1]s}
+`, policy, round))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.ApplyFeed(spec)
+			put := func(id, kind, run, page, body string) {
+				attributes := map[string]string{"id": id, "source": spec.Accepts.Source, "type": kind, "runid": run}
+				if page != "" {
+					attributes["page"] = page
+				}
+				records = append(records, pipeline.Event(streams.Deliveries, id, []byte(body), attributes))
+			}
+			row := func(record string, second int, price string) string {
+				return fmt.Sprintf(`[{"sku": "%s-%s", "price": %q, "ts": "2026-03-02T07:00:%02dZ"}]`, policy, record, price, second)
+			}
+			// The newest run is not whole, so the one before it is shown where the policy holds.
+			for n, run := range []string{"R1", "R2", "R3"} {
+				put(run+"/started", streams.RunStarted, run, "", `{"pages": 3}`)
+				put(run+"/1", streams.DeliveryType, run, "1", row("A", n, fmt.Sprint(n, "1")))
+				put(run+"/2", streams.DeliveryType, run, "2", row("B", n, fmt.Sprint(n, "2")))
+				put(run+"/failed", streams.RunFailed, run, "", `{"page": 3, "error": "503"}`)
+				if run != "R3" {
+					put(run+"/3", streams.DeliveryType, run, "3", row("C", n, fmt.Sprint(n, "3")))
+				}
+				put(run+"/completed", streams.RunCompleted, run, "", `{"pages": 3}`)
+			}
+		}
+	}
+	p.Feed(rng, records...)
+	p.SettleOffers()
+	want := []string{"hold-A 11 []", "hold-B 12 []", "hold-C 13 []", "publish-A 21 [partial_run]", "publish-B 22 [partial_run]", "publish-C 13 []"}
+	for round := range rounds {
+		var got []string
+		for _, o := range p.Offers(fmt.Sprint("t", round)) {
+			got = append(got, fmt.Sprint(o.Record, " ", o.Price, " ", o.Flags))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("seed %d, tenant t%d: got %q, want %q", seed, round, got, want)
+		}
+	}
+}
