@@ -18,6 +18,9 @@ const (
 	Deliveries = "deliveries"
 	// Commands carries decisions of operators and of offerlog itself, as CloudEvents. Key: tenant.
 	Commands = "commands"
+	// Replays carries references to archived evidence that is to go through ingest again. Key: what is replayed. Written by the
+	// relay; a worker joins it once something was ever put there.
+	Replays = "replays"
 	// Observations is the log of what was claimed: every observation and sighting once. Key: offer. Written by the relay.
 	Observations = "observations"
 	// DeliveryResults tells what became of deliveries: one event an attempt, as the feed's policy wants. Key: replay key. Written
@@ -51,6 +54,9 @@ const (
 	KeyRotateType = "offerlog.command.key.rotate.v1" // its data names the tenant: {"tenant": "demo"}
 	KeyShredType  = "offerlog.command.key.shred.v1"  // likewise; the extension reason says why
 	LaneAdoptType = "offerlog.command.lane.adopt.v1" // an ingest.LaneAdopt
+
+	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
+	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 )
 
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
@@ -69,6 +75,7 @@ const (
 	ObservationRecorded = "offerlog.observation.recorded.v1"
 	ObservationSighted  = "offerlog.observation.sighted.v1"
 	OfferChanged        = "offerlog.offer.changed.v1"
+	ReplayWanted        = "offerlog.replay.v1" // an ingest.Replay
 )
 
 // Extension attributes of the events that offerlog writes.
@@ -96,6 +103,7 @@ func OwnTopics(partitions int) []kafka.TopicSpec {
 	const forever = "-1"
 	return []kafka.TopicSpec{
 		{Name: Commands, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
+		{Name: Replays, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: Observations, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: DeliveryResults, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete"}},
 		{Name: CurrentOffers, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "compact"}},

@@ -143,8 +143,8 @@ func TestM_05_the_required_libraries_are_used(t *testing.T) {
 var owners = map[string]string{
 	"lane": "lane", "gap": "lane", "commit_journal": "lane",
 	"receipt": "receipt", "outcome": "receipt", "receipt_horizon": "receipt",
-	"quarantine": "quarantine",
-	"run":        "run", "run_page": "run", "run_event": "run",
+	"quarantine": "quarantine", "quarantine_decision": "quarantine", "replay": "quarantine",
+	"run": "run", "run_page": "run", "run_event": "run",
 	"observation": "history", "sighting": "history",
 	"decision": "decision",
 	"outbox":   "outbox", "outbox_0": "outbox", "outbox_1": "outbox", "outbox_2": "outbox", "outbox_ring": "outbox", "relay_cursor": "outbox",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/streams"
 )
 
 func (a *app) quarantineCommand() *cobra.Command {
@@ -32,9 +34,11 @@ func (a *app) quarantineCommand() *cobra.Command {
 		},
 	}
 	list.Flags().StringVar(&f.Reason, "reason", "", "only with this reason")
+	list.Flags().StringVar(&f.Detail, "detail", "", "only with this detail")
+	list.Flags().StringVar(&f.Feed, "feed", "", "only of this feed")
 	list.Flags().BoolVar(&f.Open, "open", false, "only what waits for a decision")
 	list.Flags().IntVar(&f.Limit, "limit", 100, "at most so many")
-	var payload bool
+	var payload, diff bool
 	one := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print an entry, and what it contradicts",
@@ -51,36 +55,46 @@ func (a *app) quarantineCommand() *cobra.Command {
 			if payload {
 				return a.writePayload(cmd.Context(), id)
 			}
-			return a.showQuarantined(cmd.Context(), id)
+			return a.showQuarantined(cmd.Context(), id, diff)
 		},
 	}
+	one.Flags().BoolVar(&diff, "diff", false, "compare it with the payload that it contradicts: bytes, rows, how each was fetched, and what that hints at")
 	one.Flags().BoolVar(&payload, "payload", false, "write the payload, decrypted, to standard output")
-	return group("quarantine", "Look at what was set aside", list, one)
+	return group("quarantine", "Look at what was set aside, and decide about it", list, one,
+		a.decideCommand("release", "Send what was set aside through ingest again", streams.QuarantineReleaseType,
+			"A delivery that was refused claims again under its own id: release it once its cause is mended. What contradicts an accepted\n"+
+				"delivery, and a single row, becomes a correction: a delivery with the id of the one that it corrects and ;release=N behind it,\n"+
+				"which takes the place of what it contradicts. Nothing that was accepted is changed or removed."),
+		a.decideCommand("reject", "Leave what was set aside where it is, for good", streams.QuarantineRejectType,
+			"The evidence stays, with the decision. Another copy of the same payload opens no new entry."))
 }
 
 // A quarantined is an entry as it is printed.
 type quarantined struct {
-	ID               string            `json:"id"`
-	Tenant           string            `json:"tenant"`
-	Feed             string            `json:"feed,omitempty"`
-	State            string            `json:"state"` // open | resolved
-	Reason           string            `json:"reason"`
-	Detail           string            `json:"detail,omitempty"`
-	Message          string            `json:"message,omitempty"`
-	Row              int               `json:"row,omitempty"` // from 1; absent: the delivery as a whole
-	Line             int               `json:"line,omitempty"`
-	Column           int               `json:"column,omitempty"`
-	Path             string            `json:"path,omitempty"`
-	Delivery         string            `json:"delivery,omitempty"`
-	EventSource      string            `json:"event_source,omitempty"`
-	EventID          string            `json:"event_id,omitempty"`
-	Fingerprint      string            `json:"fingerprint,omitempty"`
-	Canonicalization string            `json:"canonicalization,omitempty"`
-	Content          *offer.Content    `json:"content,omitempty"`     // of a row in conflict: what it claimed
-	Observation      string            `json:"observation,omitempty"` // of a row in conflict: what it contradicts
-	RecordedAt       string            `json:"recorded_at"`
-	Event            *receipt.Document `json:"event,omitempty"`    // the first copy, with its artifact
-	Original         *receipt.Document `json:"original,omitempty"` // of a mismatch: the delivery that was accepted under the id
+	ID               string                 `json:"id"`
+	Tenant           string                 `json:"tenant"`
+	Feed             string                 `json:"feed,omitempty"`
+	State            string                 `json:"state"` // open | resolved
+	Reason           string                 `json:"reason"`
+	Detail           string                 `json:"detail,omitempty"`
+	Message          string                 `json:"message,omitempty"`
+	Row              int                    `json:"row,omitempty"` // from 1; absent: the delivery as a whole
+	Line             int                    `json:"line,omitempty"`
+	Column           int                    `json:"column,omitempty"`
+	Path             string                 `json:"path,omitempty"`
+	Delivery         string                 `json:"delivery,omitempty"`
+	EventSource      string                 `json:"event_source,omitempty"`
+	EventID          string                 `json:"event_id,omitempty"`
+	Fingerprint      string                 `json:"fingerprint,omitempty"`
+	Canonicalization string                 `json:"canonicalization,omitempty"`
+	Content          *offer.Content         `json:"content,omitempty"`     // of a row in conflict: what it claimed
+	Observation      string                 `json:"observation,omitempty"` // of a row in conflict: what it contradicts
+	RecordedAt       string                 `json:"recorded_at"`
+	Decisions        []decidedEntry         `json:"decisions,omitempty"`
+	Difference       *quarantine.Comparison `json:"difference,omitempty"` // of a mismatch, where it was asked for
+	Contexts         []fetched              `json:"contexts,omitempty"`   // of a mismatch: how the first was fetched, and the second
+	Event            *receipt.Document      `json:"event,omitempty"`      // the first copy, with its artifact
+	Original         *receipt.Document      `json:"original,omitempty"`   // of a mismatch: the delivery that was accepted under the id
 }
 
 func newQuarantined(e *quarantine.Entry) quarantined {
@@ -121,7 +135,7 @@ func (a *app) listQuarantine(ctx context.Context, f quarantine.Filter) error {
 	})
 }
 
-func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
+func (a *app) showQuarantined(ctx context.Context, id uuid.UUID, diff bool) error {
 	var q quarantined
 	err := a.asTenant(ctx, postgres.Audit, func(tx pgx.Tx) error {
 		e, event, err := a.quarantined(ctx, tx, id)
@@ -130,6 +144,13 @@ func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
 		}
 		q = newQuarantined(&e)
 		q.Event = &event
+		decisions, err := quarantine.Decisions(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		for i := range decisions {
+			q.Decisions = append(q.Decisions, newDecidedEntry(&decisions[i]))
+		}
 		if e.Fault.Reason != offer.ReasonReplayPayloadMismatch {
 			return nil
 		}
@@ -143,6 +164,11 @@ func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
 	})
 	if err != nil {
 		return err
+	}
+	if q.Original != nil && diff {
+		if err := a.compareQuarantined(ctx, &q); err != nil {
+			return err
+		}
 	}
 	if a.json {
 		return show(a, "", []quarantined{q}, nil)
@@ -166,6 +192,13 @@ func (a *app) showQuarantined(ctx context.Context, id uuid.UUID) error {
 			return fmt.Errorf("print: %w", err)
 		}
 		lines = append(lines, line{"claimed", string(content)}, line{"contradicts", "observation " + q.Observation})
+	}
+	for _, d := range q.Decisions {
+		lines = append(lines, line{d.Verdict, fmt.Sprintf("%s by %s: %s (command %s)%s", d.RecordedAt, cmp.Or(d.Actor, "nobody named"), d.Reason, d.Command, d.as())})
+	}
+	lines = append(lines, differenceLines(&q)...)
+	if q.Original != nil && q.Difference == nil {
+		lines = append(lines, line{"difference", "with --diff, which reads both payloads from the archive"})
 	}
 	return a.showLines("ENTRY\t"+q.ID, lines)
 }

@@ -65,6 +65,12 @@ func New(feed string, key offer.Key, mappingVersion int, delivery offer.Delivery
 	return o
 }
 
+// Revise gives the observation another revision, as a correction of the one that it states: with it changes its id.
+func (o *Observation) Revise(revisionKey string) {
+	o.RevisionKey = revisionKey
+	o.Rank.ID = o.Offer.Observe(revisionKey, o.MappingVersion)
+}
+
 // Imply derives the deletion of a record that a complete snapshot lacks: the run of the feed, taken at that time. The delivery
 // is the one that it follows from; the lane's numbers and times are the caller's.
 func Imply(key offer.Key, feed string, run uuid.UUID, at offer.Time, delivery offer.DeliveryID) Observation {

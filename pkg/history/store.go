@@ -17,6 +17,9 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 )
 
+//go:embed made.sql
+var madeSQL string
+
 //go:embed look.sql
 var lookSQL string
 
@@ -209,6 +212,33 @@ func ReadLane(ctx context.Context, q Querier, lane int, after, upTo int64) ([]Ev
 		return nil, fmt.Errorf("read lane %d from history: %w", lane, err)
 	}
 	return events, nil
+}
+
+// A Statement is an observation's identity.
+type Statement struct {
+	Offer offer.OfferID
+	ID    offer.ObservationID
+}
+
+// Made returns the observations that deliveries of a tenant were the first to state.
+func Made(ctx context.Context, q Querier, tenant string, deliveries []offer.DeliveryID) ([]Statement, error) {
+	ids := make([][16]byte, len(deliveries))
+	for i, d := range deliveries {
+		ids[i] = [16]byte(d)
+	}
+	rows, err := q.Query(ctx, madeSQL, tenant, ids)
+	if err != nil {
+		return nil, fmt.Errorf("find what %d deliveries have stated: %w", len(ids), err)
+	}
+	made, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Statement, error) {
+		var o, id uuid.UUID
+		err := row.Scan(&o, &id)
+		return Statement{offer.OfferID(o), offer.ObservationID(id)}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find what %d deliveries have stated: %w", len(ids), err)
+	}
+	return made, nil
 }
 
 // A Filter narrows List; what is empty matches all.

@@ -7,5 +7,8 @@ SELECT q.tenant, q.id, q.delivery, coalesce(q.feed, ''), q.row, q.reason, coales
    AND ($1::uuid IS NULL OR q.id = $1)
    AND ($2 = '' OR q.reason = $2)
    AND (NOT $3 OR q.state = 'open')
+   AND ($5 = '' OR q.feed = $5)
+   AND ($6 = '' OR q.detail = $6)
+   AND ($7::timestamptz IS NULL OR q.recorded_at >= $7)
  ORDER BY q.recorded_at DESC, q.id
  LIMIT $4;

@@ -1,6 +1,6 @@
 // Package quarantine keeps what was set aside: deliveries and rows that cannot be taken as they are, with their evidence.
 //
-// It owns the table quarantine. An entry is unique on replay key, fingerprint, row and whether the payload was refused or
+// It owns the tables quarantine, quarantine_decision and replay. An entry is unique on replay key, fingerprint, row and whether the payload was refused or
 // contradicts an accepted one, so another copy of the same payload is another attempt and no other entry. Nothing here ever
 // changes what was accepted.
 package quarantine
@@ -53,7 +53,7 @@ type Entry struct {
 	Archived    bool                 // its payload is in the archive, as entry (Offset, Item) of the lane
 	Content     *offer.Content       // of a row in conflict: what it claimed
 	Observation *offer.ObservationID // and what it contradicts
-	State       string               // open | resolved
+	State       string               // open | released | rejected | resolved
 	RecordedAt  time.Time
 }
 
@@ -152,46 +152,56 @@ func Resolve(ctx context.Context, tx pgx.Tx, tenants []string, deliveries []offe
 type Filter struct {
 	ID     *uuid.UUID
 	Reason string
+	Detail string
+	Feed   string
+	Since  time.Time // recorded then or later
 	Open   bool
 	Limit  int
 }
 
 // List returns entries of the transaction's tenant, the newest first.
 func List(ctx context.Context, q Querier, f Filter) ([]Entry, error) {
-	rows, err := q.Query(ctx, listSQL, f.ID, f.Reason, f.Open, f.Limit)
+	var since *time.Time
+	if !f.Since.IsZero() {
+		since = &f.Since
+	}
+	rows, err := q.Query(ctx, listSQL, f.ID, f.Reason, f.Open, f.Limit, f.Feed, f.Detail, since)
 	if err != nil {
 		return nil, fmt.Errorf("list the quarantine: %w", err)
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
-		var (
-			delivery, observation *uuid.UUID
-			digest, content       []byte
-		)
-		err = row.Scan(&e.Tenant, &e.ID, &delivery, &e.Feed, &e.Fault.Row, &e.Fault.Reason, &e.Fault.Detail, &e.Fault.Message, &e.Fault.Line,
-			&e.Fault.Column, &e.Fault.Path, &e.EventSource, &e.EventID, &e.Fingerprint.Canonicalization, &digest, &e.Lane, &e.Offset, &e.Item,
-			&e.Archived, &content, &observation, &e.State, &e.RecordedAt)
-		if err != nil {
-			return e, err
-		}
-		copy(e.Fingerprint.Digest[:], digest)
-		if delivery != nil {
-			id := offer.DeliveryID(*delivery)
-			e.Delivery = &id
-		}
-		if observation != nil {
-			id := offer.ObservationID(*observation)
-			e.Observation = &id
-		}
-		if content != nil {
-			e.Content = new(offer.Content)
-			err = json.Unmarshal(content, e.Content)
-		}
-		return e, err
-	})
+	entries, err := pgx.CollectRows(rows, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the quarantine: %w", err)
 	}
 	return entries, nil
+}
+
+// scan reads a row with the columns that the statements here have.
+func scan(row pgx.CollectableRow) (e Entry, err error) {
+	var (
+		delivery, observation *uuid.UUID
+		digest, content       []byte
+	)
+	err = row.Scan(&e.Tenant, &e.ID, &delivery, &e.Feed, &e.Fault.Row, &e.Fault.Reason, &e.Fault.Detail, &e.Fault.Message, &e.Fault.Line,
+		&e.Fault.Column, &e.Fault.Path, &e.EventSource, &e.EventID, &e.Fingerprint.Canonicalization, &digest, &e.Lane, &e.Offset, &e.Item,
+		&e.Archived, &content, &observation, &e.State, &e.RecordedAt)
+	if err != nil {
+		return e, err
+	}
+	copy(e.Fingerprint.Digest[:], digest)
+	if delivery != nil {
+		id := offer.DeliveryID(*delivery)
+		e.Delivery = &id
+	}
+	if observation != nil {
+		id := offer.ObservationID(*observation)
+		e.Observation = &id
+	}
+	if content != nil {
+		e.Content = new(offer.Content)
+		err = json.Unmarshal(content, e.Content)
+	}
+	return e, err
 }
 
 func texts(n int) []string { return make([]string, n) }

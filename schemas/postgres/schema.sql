@@ -812,7 +812,7 @@ CREATE TABLE public.quarantine (
     state text DEFAULT 'open'::text NOT NULL,
     resolved_by uuid,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['open'::text, 'resolved'::text])))
+    CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['open'::text, 'released'::text, 'rejected'::text, 'resolved'::text])))
 );
 
 ALTER TABLE ONLY public.quarantine FORCE ROW LEVEL SECURITY;
@@ -837,6 +837,45 @@ CREATE VIEW audit_v1.quarantine AS
    FROM public.quarantine q;
 
 ALTER TABLE audit_v1.quarantine OWNER TO offerlog_inspector;
+
+CREATE TABLE public.quarantine_decision (
+    tenant text NOT NULL,
+    entry uuid NOT NULL,
+    n integer NOT NULL,
+    verdict text NOT NULL,
+    delivery uuid,
+    release integer NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    command uuid NOT NULL,
+    lane integer,
+    seq bigint,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT quarantine_decision_check CHECK ((((verdict = 'rejected'::text) = (lane IS NULL)) AND ((lane IS NULL) = (seq IS NULL)))),
+    CONSTRAINT quarantine_decision_n_check CHECK ((n > 0)),
+    CONSTRAINT quarantine_decision_verdict_check CHECK ((verdict = ANY (ARRAY['released'::text, 'rejected'::text, 'redriven'::text])))
+);
+
+ALTER TABLE ONLY public.quarantine_decision FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quarantine_decision OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.quarantine_decision AS
+ SELECT d.tenant,
+    d.entry,
+    d.n,
+    d.verdict,
+    d.delivery,
+    d.release,
+    d.actor,
+    d.reason,
+    d.command,
+    d.lane,
+    d.seq,
+    d.recorded_at
+   FROM public.quarantine_decision d;
+
+ALTER TABLE audit_v1.quarantine_decision OWNER TO offerlog_inspector;
 
 CREATE TABLE public.receipt (
     tenant text NOT NULL,
@@ -891,6 +930,38 @@ CREATE VIEW audit_v1.relay AS
    FROM public.relay_cursor c;
 
 ALTER TABLE audit_v1.relay OWNER TO offerlog_inspector;
+
+CREATE TABLE public.replay (
+    tenant text NOT NULL,
+    lane integer NOT NULL,
+    "offset" bigint NOT NULL,
+    entry_tenant text NOT NULL,
+    entry uuid NOT NULL,
+    release integer NOT NULL,
+    "row" integer NOT NULL,
+    origin_lane integer NOT NULL,
+    origin_offset bigint NOT NULL,
+    origin_item integer NOT NULL
+);
+
+ALTER TABLE ONLY public.replay FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replay OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.replay AS
+ SELECT r.tenant,
+    r.lane,
+    r."offset",
+    r.entry_tenant,
+    r.entry,
+    r.release,
+    r."row",
+    r.origin_lane,
+    r.origin_offset,
+    r.origin_item
+   FROM public.replay r;
+
+ALTER TABLE audit_v1.replay OWNER TO offerlog_inspector;
 
 CREATE TABLE public.run (
     tenant text NOT NULL,
@@ -1180,6 +1251,9 @@ ALTER TABLE ONLY public.pruning
 ALTER TABLE ONLY public.publication
     ADD CONSTRAINT publication_pkey PRIMARY KEY (tenant, offer);
 
+ALTER TABLE ONLY public.quarantine_decision
+    ADD CONSTRAINT quarantine_decision_pkey PRIMARY KEY (tenant, entry, n);
+
 ALTER TABLE ONLY public.quarantine
     ADD CONSTRAINT quarantine_pkey PRIMARY KEY (tenant, id);
 
@@ -1194,6 +1268,9 @@ ALTER TABLE ONLY public.registry
 
 ALTER TABLE ONLY public.relay_cursor
     ADD CONSTRAINT relay_cursor_pkey PRIMARY KEY (lane);
+
+ALTER TABLE ONLY public.replay
+    ADD CONSTRAINT replay_pkey PRIMARY KEY (tenant, lane, "offset");
 
 ALTER TABLE ONLY public.run_event
     ADD CONSTRAINT run_event_pkey PRIMARY KEY (tenant, run, delivery);
@@ -1224,6 +1301,10 @@ CREATE UNIQUE INDEX observation_lane ON public.observation USING btree (lane, se
 CREATE INDEX observation_run ON public.observation USING btree (tenant, run, offer) WHERE (run IS NOT NULL);
 
 CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
+
+CREATE UNIQUE INDEX quarantine_decision_lane ON public.quarantine_decision USING btree (lane, seq) WHERE (lane IS NOT NULL);
+
+CREATE UNIQUE INDEX quarantine_decision_release ON public.quarantine_decision USING btree (tenant, delivery, release) WHERE (release > 0);
 
 CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
 
@@ -1276,7 +1357,11 @@ ALTER TABLE public.publication ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.quarantine ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.quarantine_decision ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.receipt ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replay ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.run ENABLE ROW LEVEL SECURITY;
 
@@ -1310,7 +1395,11 @@ CREATE POLICY tenant_offerlog_audit ON public.publication FOR SELECT TO offerlog
 
 CREATE POLICY tenant_offerlog_audit ON public.quarantine FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
+CREATE POLICY tenant_offerlog_audit ON public.quarantine_decision FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
 CREATE POLICY tenant_offerlog_audit ON public.receipt FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.replay FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.run FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1364,7 +1453,11 @@ CREATE POLICY worker_offerlog_ingest ON public.pruning TO offerlog_ingest USING 
 
 CREATE POLICY worker_offerlog_ingest ON public.quarantine TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.quarantine_decision TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.receipt TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.replay TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.run TO offerlog_ingest USING (true) WITH CHECK (true);
 
@@ -1408,7 +1501,11 @@ CREATE POLICY worker_offerlog_inspector ON public.publication TO offerlog_inspec
 
 CREATE POLICY worker_offerlog_inspector ON public.quarantine TO offerlog_inspector USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_inspector ON public.quarantine_decision TO offerlog_inspector USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_inspector ON public.receipt TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.replay TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.run TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1698,6 +1795,12 @@ GRANT SELECT(state) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.quarantine TO offerlog_inspect;
 
+GRANT SELECT ON TABLE public.quarantine_decision TO offerlog_audit;
+GRANT SELECT ON TABLE public.quarantine_decision TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.quarantine_decision TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.quarantine_decision TO offerlog_inspect;
+
 GRANT SELECT ON TABLE public.receipt TO offerlog_read;
 GRANT SELECT ON TABLE public.receipt TO offerlog_audit;
 GRANT SELECT ON TABLE public.receipt TO offerlog_inspector;
@@ -1712,6 +1815,12 @@ GRANT SELECT ON TABLE public.receipt_horizon TO offerlog_inspector;
 GRANT SELECT ON TABLE audit_v1.receipt_horizon TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.relay TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.replay TO offerlog_audit;
+GRANT SELECT ON TABLE public.replay TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.replay TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.replay TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.run TO offerlog_audit;
 GRANT SELECT ON TABLE public.run TO offerlog_inspector;

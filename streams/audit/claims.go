@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -154,8 +155,12 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 	var conflicts []history.Observation
 	for i := range res.Rows {
 		row := &res.Rows[i]
-		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, offer.DeliveryID(*d.Delivery), d.replayKey().Weak(), row)
+		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, d.stated(), d.replayKey().Weak(), row)
+		want.Delivery = offer.DeliveryID(*d.Delivery)
 		e := byRow[row.Number]
+		if revision, _, corrected := strings.Cut(revisionOf(e), ";release="); d.Release > 0 && corrected && revision == want.RevisionKey {
+			want.Revise(e.RevisionKey)
+		}
 		delete(byRow, row.Number)
 		switch conflict := rejected[row.Number]; {
 		case conflict.Reason == offer.ReasonRevisionConflict && e == nil:
@@ -179,6 +184,14 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 		a.found(Violation{Invariant: "I5", What: "a claim has no row in its payload", Where: w})
 	}
 	return own, sightings, a.conflicts(ctx, l, d, conflicts)
+}
+
+// revisionOf is the revision that a claim states; "": there is none.
+func revisionOf(e *history.Event) string {
+	if e == nil {
+		return ""
+	}
+	return e.RevisionKey
 }
 
 // differences says in what a claim is not the one that a row makes, "" where it is.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,9 @@ type outcome struct {
 	LastSeq          int64
 	SHA256           []byte `db:"sha256"` // of its entry; nil: it has none
 	Kept             bool   // it, or another copy of the same refused payload, is archived
+	Release          int    // of a correction: its number; 0: it is none
+	ReleaseRow       int    // and its one row; 0: all
+	Replayed         bool   // it stands for what its event of replays named
 }
 
 // where names the outcome.
@@ -244,6 +248,10 @@ func (a *auditor) compare(l *lane, records []*kgo.Record, outcomes []outcome) ma
 			a.found(Violation{Invariant: "I1", What: "an outcome has no event in the log", Where: o.where(l.ID)})
 			continue
 		}
+		if o.Replayed {
+			delete(items, at) // the event is a reference; what it stands for is in the archive
+			continue
+		}
 		a.compareEvidence(l, o, it)
 	}
 	for at, it := range items {
@@ -322,6 +330,23 @@ func (d *again) own(claims []history.Event) []history.Event {
 	return slices.DeleteFunc(slices.Clone(claims), func(e history.Event) bool { return claim(&e).Seq < d.FirstSeq || claim(&e).Seq > d.LastSeq })
 }
 
+// stated is the delivery that weak revisions are named by: that of a correction is the one that it corrects.
+func (d *again) stated() offer.DeliveryID {
+	key := d.replayKey()
+	if d.Release > 0 {
+		own := fmt.Sprintf(";release=%d", d.Release)
+		key.EventID, key.Declared = strings.TrimSuffix(key.EventID, own), strings.TrimSuffix(key.Declared, own)
+	}
+	return key.ID()
+}
+
+// only leaves the row of a result that a correction is about.
+func only(res *mapping.Result, row int) {
+	res.Rows = slices.DeleteFunc(res.Rows, func(r offer.Row) bool { return r.Number != row })
+	res.Rejected = slices.DeleteFunc(res.Rejected, func(f offer.Fault) bool { return f.Row != row })
+	res.RowCount, res.Repeated = 1, 0
+}
+
 func (d *again) replayKey() offer.ReplayKey {
 	who := offer.Source{Tenant: d.Tenant, Connector: d.connector, Account: d.account}
 	return offer.ReplayKey{Source: who, EventSource: d.EventSource, EventID: d.EventID, Declared: d.Declared}
@@ -368,6 +393,9 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 	}
 	for i := range list {
 		d, res := &list[i], &results[i]
+		if d.ReleaseRow > 0 {
+			only(res, d.ReleaseRow)
+		}
 		if res.Fault != nil {
 			a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
 			continue

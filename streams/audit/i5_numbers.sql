@@ -1,9 +1,13 @@
 -- Outcomes whose counts do not sum to their rows, or whose numbers do not follow those of the outcome before: then a claim
--- belongs to two deliveries or to none. Between them are the decisions that follow from deliveries, the deletions that a
+-- belongs to two deliveries or to none. Between them are the decisions that follow from deliveries, what is replayed, the deletions that a
 -- snapshot implies, and the results that are told.
 WITH other AS (
     SELECT d.lane, d.seq
       FROM audit_v1.eligibility AS d
+     UNION ALL
+    SELECT q.lane, q.seq
+      FROM audit_v1.quarantine_decision AS q
+     WHERE q.lane IS NOT NULL
      UNION ALL
     SELECT o.lane, o.seq
       FROM audit_v1.observation AS o

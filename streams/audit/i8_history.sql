@@ -1,5 +1,5 @@
 -- Numbers of input lanes that history lacks or has twice: from 1 to the lane's sequence each is an observation, a sighting, a
--- decision or the result of a delivery, for ever.
+-- decision, a replay or the result of a delivery, for ever.
 WITH claim AS (
     SELECT c.tenant, c.delivery, c.observation, c.lane, c.seq
       FROM audit_v1.claim AS c
@@ -9,7 +9,11 @@ WITH claim AS (
      UNION ALL
     SELECT o.tenant, o.delivery, NULL, o.lane, o.result_seq
       FROM audit_v1.outcome AS o
-     WHERE o.result_seq IS NOT NULL)
+     WHERE o.result_seq IS NOT NULL
+     UNION ALL
+    SELECT q.tenant, q.command, q.entry, q.lane, q.seq
+      FROM audit_v1.quarantine_decision AS q
+     WHERE q.lane IS NOT NULL)
 SELECT CASE WHEN c.seq = c.before THEN 'a number of history is there twice' ELSE 'numbers are missing in history' END AS what,
        c.tenant, coalesce(c.delivery::text, '') AS delivery, c.observation::text, c.lane, c.before + 1 AS seq,
        format('number %s follows %s', c.seq, c.before) AS detail

@@ -13,7 +13,8 @@ SELECT o."offset", o.item, o.tenant, o.delivery, coalesce(o.feed, '') AS feed, c
        o.outcome,
        coalesce(o.canonicalization, '') AS canonicalization, o.fingerprint, o.archived, coalesce(o.artifact_id, '') AS artifact_id,
        coalesce(o.mapping_version, 0) AS mapping_version, o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, o.rejections,
-       coalesce(o.first_seq, 0) AS first_seq, coalesce(o.last_seq, 0) AS last_seq, e.sha256,
+       coalesce(o.first_seq, 0) AS first_seq, coalesce(o.last_seq, 0) AS last_seq, e.sha256, coalesce(p.release, 0) AS release,
+       coalesce(p.row, 0) AS release_row, p.lane IS NOT NULL AS replayed,
        o.archived OR o.outcome = 'quarantined' AND EXISTS (SELECT
                                                              FROM audit_v1.outcome AS other
                                                             WHERE (other.tenant, other.delivery) = (o.tenant, o.delivery)
@@ -21,6 +22,7 @@ SELECT o."offset", o.item, o.tenant, o.delivery, coalesce(o.feed, '') AS feed, c
                                                               AND other.archived
                                                               AND other.outcome <> 'accepted') AS kept
   FROM audit_v1.outcome AS o
+  LEFT JOIN audit_v1.replay AS p ON (p.tenant, p.lane, p."offset") = (o.tenant, o.lane, o."offset")
   LEFT JOIN entry AS e ON o.archived AND (e.tenant, e."offset", e.item) = (o.tenant, o."offset", o.item)
  WHERE o.lane = $1
    AND o."offset" >= $2

@@ -41,6 +41,8 @@ type event struct {
 	command   command         // nil: it is a delivery
 	key       *receipt.Key    // nil: it has no replay key
 	replay    offer.ReplayKey // meaningful where it has a key
+	ref       *Replay         // of an event of replays: what it stands in for; nil: it stands for itself
+	from      string          // and the topic that that came from
 	asked     string          // the canonicalization that the fingerprint was asked for; "": the feed's own
 	data      *dataref.File   // that the event names; nil: none is fetched
 	dataFrom  []string        // the hosts that were allowed when it was

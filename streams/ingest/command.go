@@ -30,6 +30,9 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.KeyRotateType:   readKeyRotate,
 	streams.KeyShredType:    readKeyShred,
 	streams.LaneAdoptType:   readLaneAdopt,
+
+	streams.QuarantineReleaseType: readReleaseOfEntries,
+	streams.QuarantineRejectType:  readRejectOfEntries,
 }
 
 // A feedApply registers a feed, or its new settings.
@@ -47,8 +50,11 @@ func readFeedApply(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 }
 
 func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
-	_, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
-	return refusal, err
+	changed, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
+	if err != nil || refusal != nil || !changed {
+		return refusal, err
+	}
+	return nil, st.redrive(ctx, tx, e, c.spec.Accepts.Source, c.spec.Accepts.Topics)
 }
 
 // A tokenCreate makes a token of the tenant known.

@@ -84,6 +84,9 @@ func (e *event) closeSpool() {
 // rows yields the valid rows of the event in their order, some at a time, as often as it is asked.
 func (e *event) rows() iter.Seq2[[]offer.Row, error] {
 	if e.spooled != nil && e.spooled.rows != nil {
+		if e.corrects() && e.ref.Row > 0 {
+			return oneOf(e.spooled.rows.Chunks(), e.ref.Row)
+		}
 		return e.spooled.rows.Chunks()
 	}
 	return func(yield func([]offer.Row, error) bool) { yield(e.mapped.Rows, nil) }

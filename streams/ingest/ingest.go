@@ -32,12 +32,14 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/streams"
 )
 
 // Archive is what ingest needs of the archive; *archive.Archive is one.
 type Archive interface {
 	Write(ctx context.Context, p *archive.Pack) (archive.Ref, error)
 	Forget(tenant string)
+	Read(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (archive.Entry, error)
 }
 
 // Mapper is what ingest needs of the mapper; *mapping.Child is one.
@@ -116,6 +118,7 @@ type worker struct {
 	*Stage
 	name     string         // in the journal
 	registry *feed.Registry // as of the last batch
+	replays  bool           // there was something on replays
 	pace     pace
 }
 
@@ -145,7 +148,7 @@ func (w *worker) join(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			src.follow(w.registry.Topics())
+			src.follow(w.topics())
 			err = src.poll(ctx, w.cfg.MaxRecords)
 		}
 		if err == nil {
@@ -192,10 +195,22 @@ func (w *worker) refresh(ctx context.Context, halted []int) (adopted bool, err e
 				return err
 			}
 		}
-		w.registry, err = feed.Current(ctx, tx, w.registry)
+		if w.registry, err = feed.Current(ctx, tx, w.registry); err != nil || w.replays {
+			return err
+		}
+		w.replays, err = quarantine.AnyReplay(ctx, tx)
 		return err
 	})
 	return adopted && err == nil, err
+}
+
+// topics are those that the worker is to read by now. Replays is among them once something was put there.
+func (w *worker) topics() []string {
+	topics := w.registry.Topics()
+	if w.replays {
+		topics = append(topics, streams.Replays)
+	}
+	return topics
 }
 
 // errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, or a receipt
@@ -293,6 +308,12 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		if err := st.recordDecisions(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.recordEntryDecisions(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.recordReplays(ctx, tx); err != nil {
 			return err
 		}
 		if err := outbox.Append(ctx, tx, st.ranges(), st.events); err != nil {

@@ -24,6 +24,9 @@ import (
 // read finds each event's feed, looks up the keys that are known, and maps the payloads. Nothing it finds decides: the
 // look-up saves work, and tells under which canonicalization an earlier payload was fingerprinted.
 func (w *worker) read(ctx context.Context, b *batch) error {
+	if err := w.load(ctx, b); err != nil {
+		return err
+	}
 	known := map[receipt.Key]receipt.Receipt{}
 	err := postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
 		if w.registry, err = feed.Current(ctx, tx, w.registry); err != nil {
@@ -69,12 +72,18 @@ func (w *worker) route(e *event) {
 		w.routeCommand(e)
 		return
 	}
-	who := offer.Source{Tenant: offer.SystemTenant}
+	who, topic := offer.Source{Tenant: offer.SystemTenant}, e.topic
+	if e.ref != nil {
+		topic = e.from
+	}
 	tells := runEvents[ev.Type]
-	if f := w.registry.Route(e.topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") {
+	if f := w.registry.Route(topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {
 		e.feed, e.tenant, who, e.kind = f, f.Tenant, f.Who(), tells
 		if tells == "" {
 			e.replay.Declared, e.fault = f.Identity.Declare(f.Account, ev)
+		}
+		if e.replay.Declared != "" && e.corrects() {
+			e.replay.Declared += suffix(e.ref.Release)
 		}
 	}
 	if e.fault == nil {
@@ -86,7 +95,7 @@ func (w *worker) route(e *event) {
 	case e.feed == nil && ev.Type != streams.DeliveryType && tells == "":
 		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects events of type %q: a delivery has type %s", ev.Type, streams.DeliveryType)}
 	case e.feed == nil:
-		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects source %q on topic %s: apply one with offerlog feed apply", ev.Source, e.topic)}
+		e.fault = &offer.Fault{Reason: offer.ReasonUnknownFeed, Message: fmt.Sprintf("no feed expects source %q on topic %s: apply one with offerlog feed apply", ev.Source, topic)}
 	default:
 		e.routeRun()
 	}
@@ -271,6 +280,10 @@ func (e *event) take(r mapping.Result) {
 	e.mapped = r
 	if e.fault == nil {
 		e.fault = r.Fault
+	}
+	if e.corrects() && e.ref.Row > 0 {
+		e.only(e.ref.Row)
+		r = e.mapped
 	}
 	switch {
 	case e.fault != nil:

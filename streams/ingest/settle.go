@@ -37,6 +37,10 @@ type settlement struct {
 	decisions       []*decision.Decision
 	decided         []int // of each decision the place of its event in events
 	entries         []*quarantine.Entry
+	entryDecisions  []*quarantine.Decision
+	entryEvents     []int                                    // of each the place of its event in events; -1: it has none
+	superseded      map[offer.ObservationID]bool             // by corrections of this batch
+	made            map[offer.DeliveryID][]history.Statement // by corrections of this batch
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                 // rows that skip versions
@@ -46,7 +50,7 @@ type settlement struct {
 }
 
 func newSettlement(b *batch, held []lane.Held) *settlement {
-	st := &settlement{batch: b, held: held, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}}
+	st := &settlement{batch: b, held: held, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{}, made: map[offer.DeliveryID][]history.Statement{}}
 	for _, h := range held {
 		st.begin = append(st.begin, h.Sequence)
 	}
@@ -197,6 +201,15 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 		if at.Outcome != offer.Accepted || e.feed == nil {
 			continue
 		}
+		if e.corrects() { // it looks at what earlier ones have stored, also of this batch
+			if err := st.settleChunk(ctx, tx, c); err != nil {
+				return err
+			}
+			c = newChunk()
+			if err := st.supersedeDelivery(ctx, tx, e); err != nil {
+				return err
+			}
+		}
 		e.earliest = math.MaxInt64
 		for some, err := range e.rows() {
 			if err != nil {
@@ -235,8 +248,8 @@ type chunk struct {
 func newChunk() *chunk { return &chunk{here: newSurvey()} }
 
 func (c *chunk) add(e *event, at *receipt.Attempt, row *offer.Row) {
-	o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.key.Delivery, e.weak(), row)
-	o.RetrievedAt = e.retrieved
+	o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.stated(), e.weak(), row)
+	o.Delivery, o.RetrievedAt = e.key.Delivery, e.retrieved
 	o.Run, o.Held = e.ofRun()
 	e.earliest = min(e.earliest, o.ObservedAt.Nanos)
 	c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at, row.Warnings})
@@ -253,6 +266,9 @@ func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) erro
 	if len(c.rows) > 0 {
 		standings, err := history.Look(ctx, tx, c.rows)
 		if err != nil {
+			return err
+		}
+		if err := st.correct(ctx, tx, c, standings); err != nil {
 			return err
 		}
 		for i, o := range c.rows {
@@ -302,6 +318,9 @@ func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, 
 	default:
 		p.at.Results.Saved++
 		st.tellGap(p, o, was, c.here)
+	}
+	if p.e.corrects() {
+		st.made[o.Delivery] = append(st.made[o.Delivery], history.Statement{Offer: o.Offer, ID: o.ID()})
 	}
 	c.here.add(o)
 	c.observations = append(c.observations, o)

@@ -46,7 +46,7 @@ type Progress struct {
 
 // Wait returns when all that stood in the topics when it was called is in the view: every partition stored up to the end it
 // had then, the numbers of its lane published as far as they had been given by then, and every partition of observations
-// projected up to the end it had after that. topics are the input topics by their own names, commands among them. When ctx
+// projected up to the end it had after that. What that put on replays by then is waited for likewise. topics are the input topics by their own names, commands among them. When ctx
 // ends before, the error says which step was waited for; a halted partition is an ErrHalted at once.
 func Wait(ctx context.Context, pool postgres.Pool, cluster kafka.Cluster, topics []string) (Progress, error) {
 	w := waiter{pool: pool, cluster: cluster}
@@ -85,6 +85,25 @@ func (w *waiter) wait(ctx context.Context, topics []string) error {
 		return err
 	}
 	defer cl.Close()
+	// What stands in the topics may have put something on replays, which is an input topic too.
+	for _, inputs := range [][]string{topics, {streams.Replays}} {
+		if err := w.pass(ctx, cl, inputs); err != nil {
+			return err
+		}
+	}
+	// The end and not the last stable offset: behind a transaction of another lane that is still open stand ours.
+	published := map[partition]int64{}
+	observations, err := w.ends(ctx, cl, streams.Observations, published)
+	if err != nil {
+		return err
+	}
+	return w.until(ctx, &w.left.Project, "the projector to pass offsets", func(ctx context.Context) (int64, error) {
+		return w.unprojected(ctx, observations, published)
+	})
+}
+
+// pass waits until topics are stored, and until what that gave is published.
+func (w *waiter) pass(ctx context.Context, cl *kgo.Client, topics []string) error {
 	ends := map[partition]int64{}
 	for _, name := range topics {
 		if _, err := w.ends(ctx, cl, name, ends); err != nil {
@@ -97,19 +116,8 @@ func (w *waiter) wait(ctx context.Context, topics []string) error {
 	}); err != nil {
 		return err
 	}
-	if err := w.until(ctx, &w.left.Relay, "the relay to publish numbers", func(ctx context.Context) (int64, error) {
+	return w.until(ctx, &w.left.Relay, "the relay to publish numbers", func(ctx context.Context) (int64, error) {
 		return w.unpublished(ctx, ends, given)
-	}); err != nil {
-		return err
-	}
-	// The end and not the last stable offset: behind a transaction of another lane that is still open stand ours.
-	published := map[partition]int64{}
-	observations, err := w.ends(ctx, cl, streams.Observations, published)
-	if err != nil {
-		return err
-	}
-	return w.until(ctx, &w.left.Project, "the projector to pass offsets", func(ctx context.Context) (int64, error) {
-		return w.unprojected(ctx, observations, published)
 	})
 }
 
