@@ -459,47 +459,6 @@ func TestAcmeEUStockReadsItsChanges(t *testing.T) {
 	}
 }
 
-func TestS_003_25_EveryFixtureHasOriginRightsAndDate(t *testing.T) {
-	inventory, err := os.ReadFile(filepath.Join(fixtures, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
-	for line := range strings.Lines(string(inventory)) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 7 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") {
-			continue
-		}
-		name := strings.Trim(cells[1], " `")
-		listed[name] = true
-		for i, column := range []string{"origin", "rights"} {
-			if strings.TrimSpace(cells[i+3]) == "" {
-				t.Errorf("%s: no %s", name, column)
-			}
-		}
-		if _, err := time.Parse(time.DateOnly, strings.TrimSpace(cells[5])); err != nil {
-			t.Errorf("%s: date: %v", name, err)
-		}
-	}
-	err = filepath.WalkDir(fixtures, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(fixtures, path)
-		if err != nil || d.IsDir() || name == "README.md" || filepath.Ext(name) == ".go" { // what embeds them is none
-			return err
-		}
-		if !listed[filepath.ToSlash(name)] {
-			t.Errorf("%s is not in the inventory", name)
-		}
-		delete(listed, filepath.ToSlash(name))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range listed {
-		t.Errorf("the inventory lists %s, which is not there", name)
-	}
-}
-
 func FuzzParseYAML(f *testing.F) {
 	for _, seed := range []string{head + tail, head + tail + "    price: |\n      .a\n      | dmul(.; \"2\")\n", "a: [1, {b: 'c'}]\n", "- - a\n", "a: \"\\u00e9\\0\"\n", "? a\n: b\n", "a: &x *x\n", "---\n...\n", "a: >2-\n   b\n\n c\n", "\"a\":\n- b\n- !x c\n", "0x1: .inf\n"} {
 		f.Add([]byte(seed))

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -105,7 +107,8 @@ func Plan(ctx context.Context, cl *kgo.Client, specs []TopicSpec) ([]Change, err
 	return plan, nil
 }
 
-// Apply carries a plan out. What the plan refuses is an error, and nothing is changed then.
+// Apply carries a plan out, and returns when the brokers show every topic. What the plan refuses is an error, and nothing is
+// changed then.
 func Apply(ctx context.Context, cl *kgo.Client, plan []Change) error {
 	for _, c := range plan {
 		if c.Action == Refuse {
@@ -139,7 +142,24 @@ func Apply(ctx context.Context, cl *kgo.Client, plan []Change) error {
 			}
 		}
 	}
+	for _, c := range plan {
+		if err := shown(ctx, cl, c.Topic); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// shown waits until the brokers know of a topic: for a moment after it was made, one may not.
+func shown(ctx context.Context, cl *kgo.Client, topic string) error {
+	_, err := backoff.Retry(ctx, func() (Topic, error) {
+		t, err := Describe(ctx, cl, topic, false)
+		if err != nil && !errors.Is(err, ErrNoTopic) {
+			return t, backoff.Permanent(err)
+		}
+		return t, err
+	}, backoff.WithMaxElapsedTime(30*time.Second))
+	return err
 }
 
 // maxMessageBytes is what an input topic takes in one batch: a delivery of the largest payload with its attributes.

@@ -261,23 +261,35 @@ func (in *installation) checkHistory() {
 }
 
 // checkTopic looks in the topic of observations for each row of an accepted delivery, once: those that were new as recorded,
-// those that restate as sighted.
+// those that restate as sighted. Decisions are there once in each partition.
 func (in *installation) checkTopic() {
 	in.t.Helper()
-	ids, types := map[string]int{}, map[string]int{}
+	type place struct {
+		id        string
+		partition int32 // of a decision, which each partition gets
+	}
+	ids, types := map[place]int{}, map[string]int{}
 	for _, r := range in.Committed(streams.Observations) {
+		var at place
+		var kind string
 		for _, h := range r.Headers {
 			switch h.Key {
 			case "ce_id":
-				ids[string(h.Value)]++
+				at.id = string(h.Value)
 			case "ce_type":
-				types[string(h.Value)]++
+				kind = string(h.Value)
 			}
 		}
+		if kind == streams.DecisionMade {
+			at.partition = r.Partition
+		} else {
+			types[kind]++
+		}
+		ids[at]++
 	}
-	for id, n := range ids {
+	for at, n := range ids {
 		if n > 1 {
-			in.t.Errorf("event %s is %d times in the topic of observations", id, n)
+			in.t.Errorf("event %s is %d times in the topic of observations", at.id, n)
 		}
 	}
 	want := map[string]int{streams.ObservationRecorded: len(in.claimed), streams.ObservationSighted: in.rows - len(in.claimed)}
