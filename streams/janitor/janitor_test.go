@@ -209,6 +209,7 @@ func TestExpiredArtifactsGoAndObservationsStay(t *testing.T) {
 		t.Fatalf("got %d of %d objects after 29 days, want all", got, objects)
 	}
 	sweep(t, p, now.Add(31*24*time.Hour))
+	sweep(t, p, now.Add(31*24*time.Hour+2*time.Hour)) // one of two janitors may have looked for objects before the other let them go
 	stored := ask[int](t, p, "SELECT count(*)::int FROM audit_v1.artifact_object WHERE state = 'stored'")
 	if got := len(names(t, store)); got != stored || got >= objects {
 		t.Errorf("got %d objects of %d, want the %d whose rows say stored", got, objects, stored)

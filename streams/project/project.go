@@ -217,6 +217,7 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		if changed, err = s.show(ctx, tx, &b, checkpoint, &held[0], touched, false); err != nil {
 			return err
 		}
+		fault.Point("project.rows_half")
 		for _, subject := range decided {
 			n, err := s.decide(ctx, tx, &b, checkpoint, &held[0], subject)
 			if err != nil {
@@ -268,7 +269,6 @@ func (s *Stage) show(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint
 	if err != nil {
 		return 0, err
 	}
-	fault.Point("project.rows_half")
 	events, err := announce(changes, held)
 	if err != nil {
 		return 0, err
