@@ -294,7 +294,7 @@ func (a *auditor) holdDecisions(book ledger) error {
 		}
 		want := newMark(d.EventID().String(), streams.DecisionMade, d.Tenant, d.Key(), body)
 		for p := range topic.Ends {
-			want.partition = int32(p) //nolint:gosec // a number of partitions came from the cluster as an int32
+			want.partition = int32(p)
 			must := d.Seq <= published[d.Lane] && topic.Starts[p] == 0
 			a.holdMark(streams.Observations, book.take(numbered{d.Lane, d.Seq, want.partition + 1}), want, must, Where{Tenant: d.Tenant, Lane: d.Lane, Seq: d.Seq})
 		}

@@ -106,7 +106,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				switch what := rapid.IntRange(0, 6).Draw(rt, "what"); {
 				case what == 0 && run != uuid.Nil:
 					d := decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Run, ID: run}, Verdict: decision.Released,
-						Standing: decision.Standing(rapid.IntRange(0, 2).Draw(rt, "standing"))}
+						Standing: rapid.SampledFrom([]decision.Standing{0, 1, 2}).Draw(rt, "standing")}
 					if d.Standing == decision.Counting && rapid.Bool().Draw(rt, "snapshot") {
 						d.Account, d.AsOf = "ACC-1", new(int64(rapid.IntRange(1, 3).Draw(rt, "as of")))
 					}
