@@ -52,10 +52,15 @@ func TestDevLosesNothingWhenItIsKilled(t *testing.T) {
 		d.start()
 	}
 	total := rounds * deliveries
-	d.await("SELECT count(*) FROM audit_v1.outcome WHERE outcome = 'accepted'", total)
-	d.await("SELECT count(*) FROM audit_v1.current_offer WHERE revision IS NOT NULL", total)
-	if got := d.published(); got != total {
-		t.Errorf("the log of observations has %d of them, want %d", got, total)
+	// A record that was tried alone each time when three kills came is taken for their reason, and set aside.
+	d.await("SELECT count(*) FROM audit_v1.outcome WHERE outcome = 'accepted' OR reason = 'crash_loop'", total)
+	accepted := d.ask("SELECT count(*) FROM audit_v1.outcome WHERE outcome = 'accepted'")
+	if accepted < total-rounds/3 {
+		t.Errorf("%d deliveries are accepted, want %d, but for one or two that the kills hit three times", accepted, total)
+	}
+	d.await("SELECT count(*) FROM audit_v1.current_offer WHERE revision IS NOT NULL", accepted)
+	if got := d.published(); got != accepted {
+		t.Errorf("the log of observations has %d of them, want %d", got, accepted)
 	}
 }
 
@@ -178,6 +183,22 @@ func (d *devProcess) deliver(round, n int) {
 	if err := cl.ProduceSync(d.t.Context(), records...).FirstErr(); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// ask returns the number that a query says.
+func (d *devProcess) ask(query string) (n int) {
+	d.t.Helper()
+	err := execute(d.t.Context(), d.instance.Postgres, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(d.t.Context(), "SET ROLE offerlog_inspect")
+		if err == nil {
+			err = conn.QueryRow(d.t.Context(), query).Scan(&n)
+		}
+		return err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return n
 }
 
 // await waits until a query says want.
