@@ -2,14 +2,17 @@ package streams_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/audit"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
@@ -76,5 +79,87 @@ policy: {partial_runs: %[1]s}
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("seed %d, tenant t%d: got %q, want %q", seed, round, got, want)
 		}
+	}
+}
+
+// Whatever order catalogues, their pages and the changes beside them come in, and however often: the newest catalogue that is whole
+// says what is gone, by one state of the view.
+func TestS_004_21_SnapshotsInAnyOrderGiveOneView(t *testing.T) {
+	p := pipeline.New(t, pipeline.Options{Partitions: 3, MaxRecords: 7})
+	p.Topics(streams.Deliveries)
+	p.StartAll()
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	const rounds = 12
+	var records []*kgo.Record
+	for round := range rounds {
+		for _, mode := range []string{feed.ModeChanges, feed.ModeSnapshot} {
+			spec, err := feed.ParseYAML("feed.yaml", fmt.Appendf(nil, `
+feed: %[1]s
+tenant: t%[2]d
+connector: c
+account: A
+accepts: {topics: [deliveries], source: /%[1]s/%[2]d}
+format: {kind: json, rows: ".[]"}
+order: observed_at
+mode: %[1]s
+mapping:
+  version: 1
+  fields: {source_record: .sku, item: {mpn: .sku}, price: .price, currency: '"EUR"'}
+policy: {brake: {max_rows_lost: "100%%"}}
+`, mode, round))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.ApplyFeed(spec)
+		}
+		// Each row's price is the second at which it was taken.
+		put := func(mode, id string, second int, run map[string]string, skus ...string) {
+			rows := make([]string, len(skus))
+			for i, sku := range skus {
+				rows[i] = fmt.Sprintf(`{"sku": %q, "price": "%d"}`, sku, second)
+			}
+			attributes := map[string]string{"id": id, "source": fmt.Sprintf("/%s/%d", mode, round), "time": fmt.Sprintf("2026-03-02T07:00:%02dZ", second)}
+			maps.Copy(attributes, run)
+			records = append(records, pipeline.Event(streams.Deliveries, id, []byte("["+strings.Join(rows, ",")+"]"), attributes))
+		}
+		page := func(run, n string) map[string]string { return map[string]string{"runid": run, "page": n, "pages": "2"} }
+		put(feed.ModeSnapshot, "S1", 10, nil, "A", "B", "C")
+		put(feed.ModeSnapshot, "S2/1", 20, page("S2", "1"), "A")
+		put(feed.ModeSnapshot, "S2/2", 21, page("S2", "2"), "C", "E")
+		put(feed.ModeSnapshot, "S3/1", 30, page("S3", "1"), "C")
+		put(feed.ModeSnapshot, "S3/2", 31, page("S3", "2"), "D")
+		put(feed.ModeSnapshot, "S4/1", 40, page("S4", "1"), "B") // never whole
+		put(feed.ModeChanges, "C1", 5, nil, "E", "F")
+		put(feed.ModeChanges, "C2", 25, nil, "G", "D")
+		put(feed.ModeChanges, "C3", 30, nil, "H")
+		put(feed.ModeChanges, "C4", 35, nil, "I")
+	}
+	p.Feed(rng, records...)
+	p.SettleOffers()
+	want := []string{"A gone", "B gone", "C 30", "D 31", "E gone", "F gone", "G gone", "H 30", "I 35"}
+	for round := range rounds {
+		var got []string
+		for _, o := range p.Offers(fmt.Sprint("t", round)) {
+			if o.Deleted {
+				got = append(got, o.Record+" gone")
+			} else {
+				got = append(got, o.Record+" "+o.Price.String())
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("seed %d, tenant t%d: got %q, want %q", seed, round, got, want)
+		}
+	}
+	report, err := audit.Run(t.Context(), audit.Inputs{Pool: p.Pool, Cluster: p.Cluster, Archive: p.Archive, Mapper: p.Mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() {
+		var b strings.Builder
+		if err := report.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("seed %d: the audit found:\n%s", seed, b.String())
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 // Every scene of testdata/scenarios gives the same output however the work is cut into batches and partitions, on the fake
 // broker and on Apache Kafka. The commands of a scene are the methods of stage below.
-func TestS_000_05_S_000_12_S_000_42_S_000_43_S_000_45_S_000_50_S_000_51_S_004_07_scenes(t *testing.T) {
+func TestS_000_05_S_000_12_S_000_42_S_000_43_S_000_45_S_000_50_S_000_51_S_004_07_S_004_21_scenes(t *testing.T) {
 	for name, o := range map[string]pipeline.Options{
 		"one partition, batches of 1":    {Partitions: 1, MaxRecords: 1},
 		"one partition, batches of 500":  {Partitions: 1, MaxRecords: 500},
@@ -233,7 +233,15 @@ func (s *stage) runs(ts *testscript.TestScript, args []string) {
 func (s *stage) decide(ts *testscript.TestScript, args []string) {
 	want(ts, args, "VERB FEED RUN REASON")
 	kind := map[string]string{"release": streams.RunRelease, "reject": streams.RunReject}[args[0]]
-	body, err := json.Marshal(map[string]string{"feed": args[1], "run": args[2]})
+	var found []run.Document
+	ts.Check(postgres.AsTenant(s.t.Context(), s.p.Pool, postgres.Audit, s.tenant(ts), func(tx pgx.Tx) (err error) {
+		found, err = run.List(s.t.Context(), tx, run.Filter{Feed: args[1], Name: args[2], Limit: 2}, time.Now())
+		return err
+	}))
+	if len(found) != 1 {
+		ts.Fatalf("feed %s has %d runs %s, want one", args[1], len(found), args[2])
+	}
+	body, err := json.Marshal(map[string]string{"feed": args[1], "run": args[2], "id": found[0].ID})
 	ts.Check(err)
 	if refusal := s.p.Command(s.tenant(ts), kind, body, map[string]string{streams.ExtReason: args[3], streams.ExtActor: "scene"}); refusal != "" {
 		ts.Fatalf("refused: %s", refusal)

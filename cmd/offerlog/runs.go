@@ -90,7 +90,7 @@ func (a *app) decideRunCommand(verb, kind, short, long string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			doc, err := a.command(ctx, kind, map[string]string{"feed": found.Feed, "run": found.Run}, d)
+			doc, err := a.command(ctx, kind, map[string]string{"feed": found.Feed, "run": found.Run, "id": found.ID}, d)
 			if failed, ok := errors.AsType[*exitError](err); ok && failed.code == offer.ReasonSchemaInvalid {
 				return &exitError{exitConflict, "decides_nothing", "run offerlog runs show " + found.Run, failed.err}
 			}

@@ -313,6 +313,11 @@ func (s Snapshots) Replaced(at Account, run uuid.UUID, asOf int64) bool {
 // An Account is a supplier's of a tenant.
 type Account struct{ Tenant, Name string }
 
+// Compare orders accounts so that transactions lock common ones in one order.
+func (a Account) Compare(b Account) int {
+	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
+}
+
 // Sort orders subjects so that transactions lock common ones in one order.
 func Sort(subjects []Subject) []Subject {
 	slices.SortFunc(subjects, func(a, b Subject) int {

@@ -22,6 +22,9 @@ var standingSQL string
 //go:embed taken.sql
 var takenSQL string
 
+//go:embed catalogue.sql
+var catalogueSQL string
+
 //go:embed freeze.sql
 var freezeSQL string
 
@@ -116,9 +119,18 @@ func compare(ctx context.Context, tx pgx.Tx, s Spec, spec []byte, digest offer.D
 	return bytes.Equal(b, spec), nil, err
 }
 
-// free looks for another feed on the spec's routes.
+// free looks for another feed on the spec's routes, and for another one that brings snapshots of the account.
 func free(ctx context.Context, tx pgx.Tx, s Spec) (*offer.Fault, error) {
 	var topic, tenant, name string
+	if s.Mode == ModeSnapshot {
+		err := tx.QueryRow(ctx, catalogueSQL, s.Tenant, s.Account, s.Feed).Scan(&name)
+		if err == nil {
+			return refused("mode", "feed %s brings whole catalogues of account %q already, and an account has one such feed: have one of them bring changes", name, s.Account), nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return nil, err
+		}
+	}
 	err := tx.QueryRow(ctx, takenSQL, s.Accepts.Topics, s.Accepts.Source, s.Tenant, s.Feed).Scan(&topic, &tenant, &name)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil

@@ -83,6 +83,9 @@ func decode(root any) (Spec, problemList) {
 	if spec.Sequential && spec.Order != mapping.OrderVersion {
 		found = append(found, Problem{Setting: "sequential", Message: "true needs order: version; without versions there is nothing to count"})
 	}
+	if spec.Mode == ModeSnapshot && spec.Order != mapping.OrderObservedAt {
+		found = append(found, Problem{Setting: "mode", Message: "snapshot needs order: observed_at; a record with a version of its own is never deleted for its absence"})
+	}
 	if p := spec.Policy.problem(); p != "" {
 		found = append(found, Problem{Setting: "policy.tombstone_horizon", Message: p})
 	}

@@ -1,7 +1,7 @@
 -- Load the registry: its version and every feed with the mapping version in force, in one snapshot. No row where the
 -- version is $1, one row without a feed where there is no feed.
 SELECT r.version, f.tenant, f.name, f.connector, f.account, f.source, f.topics, f.spec -> 'identity' AS identity,
-       f.mapping_version, f.spec -> 'policy' AS policy, coalesce(f.spec -> 'sequential' = 'true', false) AS sequential,
+       f.mapping_version, f.spec -> 'policy' AS policy, f.spec ->> 'mode' AS mode, coalesce(f.spec -> 'sequential' = 'true', false) AS sequential,
        ARRAY(SELECT h.host FROM jsonb_array_elements_text(f.spec #> '{dataref,hosts}') AS h (host)) AS data_hosts,
        m.digest, m.spec AS reading
   FROM registry AS r

@@ -143,7 +143,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a control character":                     {head + "x: \x01\n", []string{"6:4: want UTF-8 text"}},
 
 		"a setting written wrongly":     {head + "conector: x\n" + tail, []string{"6:1: conector: is not a setting; did you mean connector? known here: accepts, account,"}},
-		"a setting of another version":  {head + "mode: snapshot\n" + tail, []string{"6:1: mode: is not a setting; known here: accepts"}},
+		"a setting of another version":  {head + "max_age: 3d\n" + tail, []string{"6:1: max_age: is not a setting; known here: accepts"}},
 		"capital letters":               {with("feed: f", "Feed: f"), []string{"1:1: Feed: is not a setting; did you mean feed?", "1:1: feed: is missing"}},
 		"an unknown setting in a group": {with("source:", "sources:"), []string{"5:1: accepts.source: is missing", "5:33: accepts.sources: is not a setting; did you mean source?"}},
 		"missing settings": {"feed: f\norder: version\n", []string{"1:1: accepts: is missing; want the topics", "1:1: account: is missing; want a printable text",
@@ -182,7 +182,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a fallback that is none":               {head + "identity: {fallback: [payload, subject]}\n" + tail, []string{`6:32: identity.fallback.1: "subject" does not fit; want account, endpoint, cursor, time or payload`}},
 		"a format of another version":           {head + "format: {kind: edi}\n" + tail, []string{`6:16: format.kind: "edi" does not fit; want json, ndjson, csv or xml`}},
 		"a policy that is not known":            {head + "policy: {invalid_row: reject}\n" + tail, []string{`6:23: policy.invalid_row: "reject" does not fit; want row or delivery`}},
-		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row, partial_runs, run_timeout, results, dedupe_horizon, tombstone_horizon"}},
+		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row, partial_runs, run_timeout, brake, results, dedupe_horizon, tombstone_horizon"}},
 		"limits that limit nothing":             {head + "limits: {max_bytes: 0, max_rows: -1, max_depth: 10000}\n" + tail, []string{"6:21: limits.max_bytes: 0", "6:34: limits.max_rows: -1", "6:49: limits.max_depth: 10000"}},
 		"a limit with marks":                    {head + "limits: {max_bytes: 16_777}\n" + tail, []string{"6:21: limits.max_bytes: 16_777 is neither"}},
 		"a layout without its zone":             {head + "time: {layout: DD.MM.YYYY}\n" + tail, []string{"6:1: time.zone: is missing; want an IANA name"}},

@@ -43,6 +43,7 @@ type Feed struct {
 	Reading        mapping.Spec
 	ReadingDigest  offer.Digest // of Reading
 	Policy         Policy
+	Mode           string   // ModeChanges or ModeSnapshot
 	Sequential     bool     // the source's versions of a record rise by one
 	DataHosts      []string // that its events' data may be fetched from: Dataref.Hosts
 }
@@ -85,17 +86,17 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 	}
 	r := &Registry{routes: map[route]*Feed{}}
 	var (
-		tenant, name, connector, account, source *string
-		topics, dataHosts                        []string
-		version                                  *int
-		sequential                               *bool
-		identity, policy, digest, reading        []byte
+		tenant, name, connector, account, source, mode *string
+		topics, dataHosts                              []string
+		version                                        *int
+		sequential                                     *bool
+		identity, policy, digest, reading              []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &policy, &sequential, &dataHosts, &digest, &reading}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Version, &tenant, &name, &connector, &account, &source, &topics, &identity, &version, &policy, &mode, &sequential, &dataHosts, &digest, &reading}, func() error {
 		if tenant == nil {
 			return nil // no feed yet
 		}
-		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, Sequential: *sequential, DataHosts: slices.Clone(dataHosts)}
+		f := &Feed{Tenant: *tenant, Name: *name, Connector: *connector, Account: *account, Source: *source, Topics: slices.Clone(topics), MappingVersion: *version, Sequential: *sequential, Mode: *mode, DataHosts: slices.Clone(dataHosts)}
 		copy(f.ReadingDigest[:], digest)
 		if err := cmp.Or(json.Unmarshal(identity, &f.Identity), json.Unmarshal(policy, &f.Policy)); err != nil {
 			return fmt.Errorf("feed %s of tenant %s: %w", f.Name, f.Tenant, err)
@@ -131,6 +132,24 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 
 // Route is the feed that expects events with the source on the topic, both compared byte by byte; nil: none does.
 func (r *Registry) Route(topic, source string) *Feed { return r.routes[route{topic, source}] }
+
+// Feed is one by its name; nil: the tenant has none of that name.
+func (r *Registry) Feed(tenant, name string) *Feed {
+	i := slices.IndexFunc(r.feeds, func(f *Feed) bool { return f.Tenant == tenant && f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return r.feeds[i]
+}
+
+// Snapshots is the feed that brings whole catalogues of an account; nil: none does.
+func (r *Registry) Snapshots(tenant, account string) *Feed {
+	i := slices.IndexFunc(r.feeds, func(f *Feed) bool { return f.Mode == ModeSnapshot && f.Tenant == tenant && f.Account == account })
+	if i < 0 {
+		return nil
+	}
+	return r.feeds[i]
+}
 
 // Topics are the input topics of all feeds, sorted, without an installation's prefix.
 func (r *Registry) Topics() []string {

@@ -37,6 +37,7 @@ type Spec struct {
 	Format      mapping.Format     `json:"format,omitzero"`
 	Fingerprint string             `json:"fingerprint"`
 	Order       string             `json:"order"`
+	Mode        string             `json:"mode"`
 	Sequential  bool               `json:"sequential"`
 	Numbers     mapping.Numbers    `json:"numbers,omitzero"`
 	NullTokens  []string           `json:"null_tokens,omitzero"`
@@ -75,6 +76,7 @@ type Policy struct {
 	PartialRuns string `json:"partial_runs"`
 	// After how long a silence a run that is not whole is stalled.
 	RunTimeout Duration `json:"run_timeout"`
+	Brake      Brake    `json:"brake"`
 	// Which outcomes are told on the topic delivery-results.
 	Results string `json:"results"`
 	// For how long a delivery that comes again is known by its receipt.
@@ -101,6 +103,17 @@ func (p Policy) problem() string {
 const (
 	InvalidRowAlone    = "row"
 	InvalidRowDelivery = "delivery"
+)
+
+// A Brake says what holds a run that is whole.
+type Brake struct {
+	MaxRowsLost string `json:"max_rows_lost"` // of a snapshot, in percent: 30%
+}
+
+// Values of Spec.Mode: what a feed says of records that it lacks.
+const (
+	ModeChanges  = "changes"
+	ModeSnapshot = "snapshot"
 )
 
 // Values of Policy.PartialRuns: what becomes of a run of which pages are missing.

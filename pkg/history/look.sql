@@ -10,7 +10,8 @@ SELECT q.n,
                 WHERE (o.tenant, o.offer, o.strong, o.ord) = (q.tenant, q.offer, q.strong, q.ord)
                   AND o.id <> q.id
                   AND o.revision_key <> q.revision_key
-                  AND o.content <> q.content) AS contradicted,
+                  AND o.content <> q.content
+                  AND o.mapping_version > 0) AS contradicted,
        EXISTS (SELECT
                  FROM observation AS o
                 WHERE (o.tenant, o.offer, o.strong, o.ord) = (q.tenant, q.offer, q.strong, q.ord)

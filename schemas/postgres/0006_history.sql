@@ -105,3 +105,25 @@ CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'ob
 CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON decision TO offerlog_ingest;
 GRANT SELECT ON decision TO offerlog_project;
+
+-- The accounts that a snapshot feed serves: what it completes implies deletions, so whoever claims something in the account
+-- holds this row, shared, and whoever may complete a snapshot alone.
+CREATE TABLE snapshot_account (
+    tenant  text NOT NULL,
+    account text NOT NULL,
+    PRIMARY KEY (tenant, account)
+);
+CALL protect('snapshot_account', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+-- UPDATE is what a lock of a row needs; nothing updates one.
+GRANT SELECT, INSERT, UPDATE ON snapshot_account TO offerlog_ingest;
+
+-- Every record that such an account ever had.
+CREATE TABLE snapshot_record (
+    tenant  text NOT NULL,
+    account text NOT NULL,
+    offer   uuid NOT NULL,
+    record  text NOT NULL,
+    PRIMARY KEY (tenant, account, offer)
+);
+CALL protect('snapshot_record', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+GRANT SELECT, INSERT ON snapshot_record TO offerlog_ingest;

@@ -1176,6 +1176,26 @@ CREATE TABLE public.registry (
 
 ALTER TABLE public.registry OWNER TO offerlog_owner;
 
+CREATE TABLE public.snapshot_account (
+    tenant text NOT NULL,
+    account text NOT NULL
+);
+
+ALTER TABLE ONLY public.snapshot_account FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.snapshot_account OWNER TO offerlog_owner;
+
+CREATE TABLE public.snapshot_record (
+    tenant text NOT NULL,
+    account text NOT NULL,
+    offer uuid NOT NULL,
+    record text NOT NULL
+);
+
+ALTER TABLE ONLY public.snapshot_record FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.snapshot_record OWNER TO offerlog_owner;
+
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_0 FOR VALUES IN (0);
 
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_1 FOR VALUES IN (1);
@@ -1284,6 +1304,12 @@ ALTER TABLE ONLY public.run
 ALTER TABLE ONLY public.sighting
     ADD CONSTRAINT sighting_pkey PRIMARY KEY (lane, seq);
 
+ALTER TABLE ONLY public.snapshot_account
+    ADD CONSTRAINT snapshot_account_pkey PRIMARY KEY (tenant, account);
+
+ALTER TABLE ONLY public.snapshot_record
+    ADD CONSTRAINT snapshot_record_pkey PRIMARY KEY (tenant, account, offer);
+
 ALTER TABLE ONLY public.tenant_key
     ADD CONSTRAINT tenant_key_pkey PRIMARY KEY (tenant, key_id);
 
@@ -1371,6 +1397,10 @@ ALTER TABLE public.run_page ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.sighting ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.snapshot_account ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.snapshot_record ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.tenant_key ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY tenant_offerlog_audit ON public.artifact FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
@@ -1408,6 +1438,10 @@ CREATE POLICY tenant_offerlog_audit ON public.run_event FOR SELECT TO offerlog_a
 CREATE POLICY tenant_offerlog_audit ON public.run_page FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.sighting FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.snapshot_account FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.snapshot_record FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.tenant_key FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1467,6 +1501,10 @@ CREATE POLICY worker_offerlog_ingest ON public.run_page TO offerlog_ingest USING
 
 CREATE POLICY worker_offerlog_ingest ON public.sighting TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.snapshot_account TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.snapshot_record TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.tenant_key TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.token TO offerlog_ingest USING (true) WITH CHECK (true);
@@ -1514,6 +1552,10 @@ CREATE POLICY worker_offerlog_inspector ON public.run_event TO offerlog_inspecto
 CREATE POLICY worker_offerlog_inspector ON public.run_page TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.sighting TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.snapshot_account TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.snapshot_record TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.tenant_key TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1877,3 +1919,11 @@ GRANT SELECT ON TABLE public.registry TO offerlog_project;
 GRANT SELECT ON TABLE public.registry TO offerlog_inspector;
 GRANT SELECT ON TABLE public.registry TO offerlog_read;
 GRANT SELECT ON TABLE public.registry TO offerlog_audit;
+
+GRANT SELECT ON TABLE public.snapshot_account TO offerlog_audit;
+GRANT SELECT ON TABLE public.snapshot_account TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.snapshot_account TO offerlog_ingest;
+
+GRANT SELECT ON TABLE public.snapshot_record TO offerlog_audit;
+GRANT SELECT ON TABLE public.snapshot_record TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.snapshot_record TO offerlog_ingest;

@@ -243,7 +243,9 @@ func (a *auditor) derive(e *history.Event) {
 	o := &e.Observation
 	row := offer.Row{Number: o.Row, Record: o.Key.Record, Version: o.SourceVersion, HasVersion: o.Rank.Strong, ObservedAt: o.ObservedAt, Content: o.Content}
 	want := history.New(o.Feed, o.Key, o.MappingVersion, o.Delivery, o.WeakIdentity, &row)
-	if revision, _, corrected := strings.Cut(o.RevisionKey, ";release="); corrected {
+	if o.Implied() {
+		want = history.Imply(o.Key, o.Feed, o.Run, o.ObservedAt, o.Delivery)
+	} else if revision, _, corrected := strings.Cut(o.RevisionKey, ";release="); corrected {
 		// A weak revision names the delivery that is corrected: I5 knows which one that is.
 		if revision == want.RevisionKey || !o.Rank.Strong && strings.HasPrefix(revision, o.Feed+"/") && strings.HasSuffix(revision, "/"+o.ObservedAt.Text) {
 			want.Revise(o.RevisionKey)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,21 @@ mapping:
   fields: {source_record: .sku, item: {mpn: .sku}, quantity: .qty, price: .price, currency: '"EUR"'}
 `
 
+const catalogueFeed = `
+feed: catalogue
+tenant: t1
+connector: c3
+account: ACC-3
+accepts: {topics: [deliveries], source: /catalogue}
+format: {kind: json, rows: ".[]"}
+order: observed_at
+mode: snapshot
+mapping:
+  version: 1
+  fields: {source_record: .sku, item: {mpn: .sku}, quantity: .qty, observed_at: .ts}
+policy: {brake: {max_rows_lost: "60%"}}
+`
+
 // event is a record that carries a delivery in binary mode.
 func event(source, id, data string) *kgo.Record {
 	r := &kgo.Record{Topic: streams.Deliveries, Key: []byte(id), Value: []byte(data)}
@@ -56,6 +72,18 @@ func event(source, id, data string) *kgo.Record {
 		{"ce_time", "2025-03-01T08:00:00Z"}, {"content-type", "application/json"}} {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
 	}
+	return r
+}
+
+// catalogue is a whole one as of a second.
+func catalogue(id string, second int, skus ...string) *kgo.Record {
+	rows := make([]string, len(skus))
+	for i, sku := range skus {
+		rows[i] = row(sku, second, "")
+	}
+	r := event("/catalogue", id, "["+strings.Join(rows, ",")+"]")
+	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "ce_time" })
+	r.Headers[i].Value = fmt.Appendf(nil, "2025-03-01T07:00:%02dZ", second)
 	return r
 }
 
@@ -86,7 +114,7 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 	w.archive = found[0]
 	w.Topics(streams.Deliveries)
 	workers := []*pipeline.Worker{w.Start(pipeline.Ingest), w.Start(pipeline.Relay), w.Start(pipeline.Project)}
-	for _, text := range []string{strongFeed, weakFeed} {
+	for _, text := range []string{strongFeed, weakFeed, catalogueFeed} {
 		spec, err := feed.ParseYAML("feed.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -104,17 +132,18 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 	w.abort(event("/strong", "ABORTED", "["+row("A", 7, "")+"]"))
 	w.SettleOffers()
 	rest := append([]*kgo.Record{
-		event("/strong", "D-3", "["+row("B", 1, "")+"]"),                                       // old
-		event("/strong", "D-4", "["+row("A", 2, `, "price": "11.25"`)+","+row("D", 1, "")+"]"), // restates A
-		event("/strong", "D-5", "["+row("A", 1, `, "price": "99"`)+","+row("E", 1, "")+"]"),    // contradicts A
-		event("/strong", "D-6", "["+row("F", 1, "")+`,{"rev": 1},`+row("F", 1, "")+"]"),        // a row without a record, a row twice
-		event("/strong", "D-7", "["+row("E", 2, `, "deleted": true`)+"]"),                      // deleted
-		event("/weak", "W-2", `[{"sku": "A", "qty": 2}]`),                                      // ambiguous
-		event("/strong", "D-2", "["+row("A", 2, `, "price": "12"`)+"]"),                        // another payload under the id
-		event("/strong", "D-8", `[`),                                                           // unreadable
-		event("/nobody", "N-1", `[]`),                                                          // no feed
-		event("/strong", "D-9", `[]`),                                                          // no rows
-		{Topic: streams.Deliveries, Value: []byte("nonsense")},                                 // no event
+		event("/strong", "D-3", "["+row("B", 1, "")+"]"),                                                 // old
+		event("/strong", "D-4", "["+row("A", 2, `, "price": "11.25"`)+","+row("D", 1, "")+"]"),           // restates A
+		event("/strong", "D-5", "["+row("A", 1, `, "price": "99"`)+","+row("E", 1, "")+"]"),              // contradicts A
+		event("/strong", "D-6", "["+row("F", 1, "")+`,{"rev": 1},`+row("F", 1, "")+"]"),                  // a row without a record, a row twice
+		event("/strong", "D-7", "["+row("E", 2, `, "deleted": true`)+"]"),                                // deleted
+		event("/weak", "W-2", `[{"sku": "A", "qty": 2}]`),                                                // ambiguous
+		event("/strong", "D-2", "["+row("A", 2, `, "price": "12"`)+"]"),                                  // another payload under the id
+		event("/strong", "D-8", `[`),                                                                     // unreadable
+		event("/nobody", "N-1", `[]`),                                                                    // no feed
+		event("/strong", "D-9", `[]`),                                                                    // no rows
+		{Topic: streams.Deliveries, Value: []byte("nonsense")},                                           // no event
+		catalogue("S-1", 1, "X", "Y", "Z"), catalogue("S-2", 2, "X", "Y"), catalogue("S-3", 3, "X", "V"), // Z goes, and then Y
 		batch(`[]`), // no events
 		batch(`[{"specversion": "1.0", "id": "B-1", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("G", 1, "") + `]},
 		        {"specversion": "1.0", "id": "B-2", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("H", 1, "") + `]}]`),

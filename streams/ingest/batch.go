@@ -59,13 +59,24 @@ type event struct {
 	earliest  int64      // observed_at of its rows, once they are settled; without rows the greatest number
 }
 
-// ofRun returns the run whose decisions say whether the claims of a delivery count, and whether they wait for one; uuid.Nil:
-// they count at once.
-func (e *event) ofRun() (id uuid.UUID, held bool) {
-	if e.run == "" {
-		return uuid.Nil, false
+// runOf returns the run that an event belongs to: the one that it names, or of a snapshot feed's delivery that names none a run
+// of one, which has the delivery's id. Nil: it belongs to none. A correction makes no run of one: it may be of one row, and a
+// person has decided that it counts.
+func (e *event) runOf() *run.Run {
+	switch {
+	case e.feed == nil || e.key == nil:
+		return nil
+	case e.run != "":
+		return &run.Run{Tenant: e.tenant, ID: run.ID(e.tenant, e.feed.Name, e.run), Feed: e.feed.Name, Name: e.run}
+	case e.feed.Mode == feed.ModeSnapshot && e.kind == "" && !e.corrects():
+		return &run.Run{Tenant: e.tenant, ID: uuid.UUID(e.key.Delivery), Feed: e.feed.Name, Name: e.item.Event.ID}
 	}
-	return run.ID(e.tenant, e.feed.Name, e.run), e.feed.Policy.PartialRuns != feed.PartialRunsPublish
+	return nil
+}
+
+// held reports whether the claims of an event that belongs to a run wait for a decision on it.
+func (e *event) held() bool {
+	return e.run == "" || e.feed.Policy.PartialRuns != feed.PartialRunsPublish
 }
 
 // fingerprint is what the payload is compared by when the key comes again.

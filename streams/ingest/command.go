@@ -6,9 +6,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/pkg/token"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -53,6 +55,11 @@ func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *eve
 	changed, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
 	if err != nil || refusal != nil || !changed {
 		return refusal, err
+	}
+	if c.spec.Mode == feed.ModeSnapshot {
+		if err := snapshot.Begin(ctx, tx, decision.Account{Tenant: c.spec.Tenant, Name: c.spec.Account}); err != nil {
+			return nil, err
+		}
 	}
 	return nil, st.redrive(ctx, tx, e, c.spec.Accepts.Source, c.spec.Accepts.Topics)
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -258,7 +259,7 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 }
 
 // store is the transaction that makes a batch true: all of it, with its offsets, or none of it. Locks are taken in one
-// order everywhere: lanes, registry, receipts, runs, observations and sightings, quarantine, artifacts, outcomes, decisions,
+// order everywhere: lanes, accounts, registry, receipts, runs, observations and sightings, quarantine, artifacts, outcomes, decisions,
 // outbox.
 func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) error {
 	return postgres.InTx(ctx, w.pool, postgres.Ingest, func(tx pgx.Tx) error {
@@ -267,10 +268,14 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err // fenced: somebody else has these partitions
 		}
 		fault.Point("ingest.tx_locked")
+		accounts := b.snapshotAccounts(w.registry)
+		if err := snapshot.Lock(ctx, tx, accounts); err != nil {
+			return err
+		}
 		if err := w.checkRegistry(ctx, tx, b); err != nil {
 			return err
 		}
-		st := newSettlement(b, held)
+		st := newSettlement(b, held, w.registry)
 		if err := st.decideCommands(ctx, tx); err != nil {
 			return err
 		}
@@ -285,7 +290,7 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := st.settleRows(ctx, tx, w.cfg.ChunkRows); err != nil {
 			return err
 		}
-		if err := st.settleRuns(ctx, tx); err != nil {
+		if err := st.settleRuns(ctx, tx, accounts); err != nil {
 			return err
 		}
 		if err := quarantine.Add(ctx, tx, st.entries); err != nil {

@@ -5,15 +5,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -22,13 +29,14 @@ import (
 func (st *settlement) beginRuns(ctx context.Context, tx pgx.Tx) error {
 	var runs []run.Run
 	for i, e := range st.batch.events {
-		if e.feed != nil && e.run != "" && st.attempts[i].Outcome != offer.Duplicate {
-			runs = append(runs, run.Run{Tenant: e.tenant, ID: run.ID(e.tenant, e.feed.Name, e.run), Feed: e.feed.Name, Name: e.run, RecordedAt: st.hold(e).RecordedAt})
+		of, outcome := e.runOf(), st.attempts[i].Outcome
+		if c, ok := e.command.(*decideRun); ok && outcome == offer.Accepted {
+			of = &run.Run{Tenant: e.tenant, ID: c.subject.ID, Feed: c.Feed, Name: c.Run}
 		}
-	}
-	for i, e := range st.batch.events {
-		if c, ok := e.command.(*decideRun); ok && st.attempts[i].Outcome == offer.Accepted {
-			runs = append(runs, run.Run{Tenant: e.tenant, ID: c.subject.ID, Feed: c.Feed, Name: c.Run, RecordedAt: st.hold(e).RecordedAt})
+		// What is refused makes a run exist that it names, and no run of one.
+		if of != nil && outcome != offer.Duplicate && (outcome == offer.Accepted || e.run != "") {
+			of.RecordedAt = st.hold(e).RecordedAt
+			runs = append(runs, *of)
 		}
 	}
 	return run.Begin(ctx, tx, runs)
@@ -36,7 +44,7 @@ func (st *settlement) beginRuns(ctx context.Context, tx pgx.Tx) error {
 
 // settleRuns records what came of runs, once their rows are settled, and decides about those that are whole by it. The decision
 // follows from the last event of the run in the batch.
-func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx) error {
+func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[decision.Account]bool) error {
 	var (
 		pages   []run.Page
 		events  []run.Event
@@ -53,10 +61,11 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx) error {
 			touched = append(touched, c.subject)
 			wishes[c.subject] = append(wishes[c.subject], e)
 		}
-		if e.feed == nil || e.run == "" {
+		of := e.runOf()
+		if of == nil {
 			continue
 		}
-		subject := decision.Subject{Tenant: e.tenant, Kind: decision.Run, ID: run.ID(e.tenant, e.feed.Name, e.run)}
+		subject := of.Subject()
 		if e.told != nil {
 			told := *e.told
 			told.RecordedAt = at.RecordedAt
@@ -67,10 +76,14 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx) error {
 		touched = append(touched, subject)
 		lastOf[subject] = e
 	}
-	if len(touched) == 0 {
+	if len(touched) == 0 && len(accounts) == 0 {
 		return nil
 	}
 	if err := run.Record(ctx, tx, pages, events); err != nil {
+		return err
+	}
+	claimed := st.claimedNumbers()
+	if err := snapshot.Record(ctx, tx, claimed, slices.Collect(maps.Keys(accounts))); err != nil {
 		return err
 	}
 	// In a statement of its own, under the locks: it counts what others have committed before them too.
@@ -81,13 +94,122 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx) error {
 	for i := range standings {
 		s := &standings[i]
 		if s.Completes() {
-			st.decide(lastOf[s.Subject()], decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting})
+			d, err := st.complete(ctx, tx, s)
+			if err != nil {
+				return err
+			}
+			st.decide(lastOf[s.Subject()], d)
 		}
 		for _, e := range wishes[s.Subject()] {
-			st.decide(e, e.command.(*decideRun).on(s, e))
+			st.decide(e, st.asSnapshot(s, e.command.(*decideRun).on(s, e)))
+		}
+	}
+	return st.implyDeletions(ctx, tx, accounts, claimed)
+}
+
+// complete decides about a run that is whole: it counts, unless the brake holds it. What an operator has released the brake
+// never holds again.
+func (st *settlement) complete(ctx context.Context, tx pgx.Tx, s *run.Standing) (decision.Decision, error) {
+	f := st.registry.Feed(s.Tenant, s.Feed)
+	if f != nil && f.Mode == feed.ModeSnapshot && !s.Released {
+		loses, err := snapshot.Loses(ctx, tx, decision.Account{Tenant: s.Tenant, Name: f.Account}, s.ID, f.Policy.Brake.MaxRowsLost)
+		if err != nil || loses {
+			return decision.Decision{Subject: s.Subject(), Verdict: decision.Braked, Standing: decision.NotCounting}, err
+		}
+	}
+	return st.asSnapshot(s, decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting}), nil
+}
+
+// asSnapshot has a decision by which all of a snapshot feed's run counts imply deletions, where no row of it was rejected and
+// each page says when it was taken.
+func (st *settlement) asSnapshot(s *run.Standing, d decision.Decision) decision.Decision {
+	f := st.registry.Feed(s.Tenant, s.Feed)
+	if f != nil && f.Mode == feed.ModeSnapshot && d.Standing == decision.Counting && s.Whole() && s.Rejected == 0 {
+		d.AsOf = s.AsOf
+		if d.AsOf != nil {
+			d.Account = f.Account
+		}
+	}
+	return d
+}
+
+// snapshotAccounts are the accounts of a batch that a snapshot feed serves: true where the batch may complete a snapshot, or
+// decide about one.
+func (b *batch) snapshotAccounts(registry *feed.Registry) map[decision.Account]bool {
+	accounts := map[decision.Account]bool{}
+	for _, e := range b.events {
+		f := e.feed
+		c, decides := e.command.(*decideRun)
+		if decides {
+			f = registry.Feed(e.tenant, c.Feed)
+		}
+		if f == nil {
+			continue
+		}
+		if whole := registry.Snapshots(f.Tenant, f.Account); whole != nil {
+			at := decision.Account{Tenant: f.Tenant, Name: f.Account}
+			accounts[at] = accounts[at] || decides || whole == f
+		}
+	}
+	return accounts
+}
+
+// claimedNumbers are those that the batch has given to its rows so far.
+func (st *settlement) claimedNumbers() (n snapshot.Numbers) {
+	for i, h := range st.held {
+		n.Lanes, n.After, n.Last = append(n.Lanes, h.Lane), append(n.After, st.begin[i]), append(n.Last, h.Sequence)
+	}
+	return n
+}
+
+// implyDeletions adds the deletions that follow from the newest snapshot of each account: all of them where that is another one
+// after this batch, or else those of the records that the batch claims as of before.
+func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts map[decision.Account]bool, claimed snapshot.Numbers) error {
+	for _, at := range slices.SortedFunc(maps.Keys(accounts), decision.Account.Compare) {
+		e := st.lastIn(at)
+		if e == nil {
+			continue
+		}
+		feedName := st.registry.Snapshots(at.Tenant, at.Name).Name
+		before, after, err := snapshot.Newest(ctx, tx, at, st.decisions, feedName)
+		if err != nil {
+			return err
+		}
+		if after == nil {
+			continue
+		}
+		all := before == nil || before.Run != after.Run
+		err = snapshot.Lacking(ctx, tx, at, after, all, claimed, func(records []string) error {
+			h := st.hold(e)
+			gone := make([]*history.Observation, len(records))
+			for i, record := range records {
+				o := history.Imply(offer.Key{Tenant: at.Tenant, Account: at.Name, Record: record}, after.Feed, after.Run,
+					offer.TimeOf(time.Unix(0, after.AsOf)), e.key.Delivery)
+				h.Sequence++
+				o.Lane, o.Seq, o.RecordedAt, o.RetrievedAt = h.Lane, h.Sequence, h.RecordedAt, e.retrieved
+				gone[i] = &o
+			}
+			return history.Append(ctx, tx, gone)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// lastIn is the last event of the batch that claims something in an account, or decides about it; nil: none does.
+func (st *settlement) lastIn(at decision.Account) (last *event) {
+	for i, e := range st.batch.events {
+		f := e.feed
+		if c, ok := e.command.(*decideRun); ok {
+			f = st.registry.Feed(e.tenant, c.Feed)
+		}
+		if f != nil && st.attempts[i].Outcome == offer.Accepted && f.Tenant == at.Tenant && f.Account == at.Name {
+			last = e
+		}
+	}
+	return last
 }
 
 // pageOf is an accepted delivery as a page of its run: the first, where the event gives no number. It was taken when the event
@@ -95,7 +217,10 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx) error {
 func (e *event) pageOf(subject decision.Subject, at *receipt.Attempt) run.Page {
 	p := run.Page{Tenant: e.tenant, Run: subject.ID, Number: max(e.page, 1), Pages: e.pages, Delivery: e.key.Delivery, Rejected: at.Results.Rejected,
 		RecordedAt: at.RecordedAt}
-	_, p.Held = e.ofRun()
+	p.Held = e.held()
+	if e.run == "" {
+		p.Pages = 1
+	}
 	if t := e.item.Event.Time; !t.IsZero() {
 		p.ObservedAt = &t.Nanos
 		return p
@@ -110,6 +235,7 @@ func (e *event) pageOf(subject decision.Subject, at *receipt.Attempt) run.Page {
 type decideRun struct {
 	Feed string `json:"feed"`
 	Run  string `json:"run"`
+	ID   string `json:"id,omitempty"` // of a run of one, which its name does not give
 
 	verdict       decision.Verdict
 	subject       decision.Subject
@@ -142,6 +268,13 @@ func readDecideRun(tenant string, ev *delivery.Event, verdict decision.Verdict) 
 		return refused("reason", "is missing: whoever decides on a run says why, in the extension reason")
 	}
 	c.subject = decision.Subject{Tenant: tenant, Kind: decision.Run, ID: run.ID(tenant, c.Feed, c.Run)}
+	if c.ID != "" {
+		id, err := uuid.Parse(c.ID)
+		if err != nil {
+			return refused("id", "is no id of a run")
+		}
+		c.subject.ID = id
+	}
 	return c, nil
 }
 
@@ -154,7 +287,7 @@ func (c *decideRun) apply(ctx context.Context, tx pgx.Tx, _ *settlement, _ *even
 	refused := func(format string, args ...any) (*offer.Fault, error) {
 		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "run", Message: fmt.Sprintf(format, args...)}, nil
 	}
-	if len(standings) == 0 {
+	if len(standings) == 0 || standings[0].Feed != c.Feed || standings[0].Name != c.Run {
 		return refused("feed %s has no run %q: offerlog runs list names those that there are", c.Feed, c.Run)
 	}
 	switch s := &standings[0]; {

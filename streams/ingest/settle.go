@@ -11,6 +11,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/fault"
+	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -23,10 +24,11 @@ import (
 
 // A settlement decides what becomes of each event of a batch. It lives for one try of the transaction.
 type settlement struct {
-	batch *batch
-	held  []lane.Held // its sequences grow as numbers are given out
-	begin []int64     // the sequences as they were
-	told  []int64     // the sequences after the rows: what is above are events of the outbox
+	batch    *batch
+	registry *feed.Registry // in force, and held by the transaction
+	held     []lane.Held    // its sequences grow as numbers are given out
+	begin    []int64        // the sequences as they were
+	told     []int64        // the sequences after the rows: what is above are events of the outbox
 
 	refused  map[*event]*offer.Fault // commands that the registry refuses
 	claimed  map[receipt.Key]bool    // by this transaction
@@ -49,8 +51,8 @@ type settlement struct {
 	firstResult     int                 // the place in events of the first of them
 }
 
-func newSettlement(b *batch, held []lane.Held) *settlement {
-	st := &settlement{batch: b, held: held, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{}, made: map[offer.DeliveryID][]history.Statement{}}
+func newSettlement(b *batch, held []lane.Held, registry *feed.Registry) *settlement {
+	st := &settlement{batch: b, held: held, registry: registry, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{}, made: map[offer.DeliveryID][]history.Statement{}}
 	for _, h := range held {
 		st.begin = append(st.begin, h.Sequence)
 	}
@@ -227,13 +229,7 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 			}
 		}
 	}
-	if err := st.settleChunk(ctx, tx, c); err != nil {
-		return err
-	}
-	for _, h := range st.held {
-		st.told = append(st.told, h.Sequence)
-	}
-	return nil
+	return st.settleChunk(ctx, tx, c)
 }
 
 // A chunk is some rows in their order, and what becomes of them.
@@ -250,7 +246,9 @@ func newChunk() *chunk { return &chunk{here: newSurvey()} }
 func (c *chunk) add(e *event, at *receipt.Attempt, row *offer.Row) {
 	o := history.New(e.feed.Name, offer.Key{Tenant: e.tenant, Account: e.feed.Account, Record: row.Record}, e.feed.MappingVersion, e.stated(), e.weak(), row)
 	o.Delivery, o.RetrievedAt = e.key.Delivery, e.retrieved
-	o.Run, o.Held = e.ofRun()
+	if of := e.runOf(); of != nil {
+		o.Run, o.Held = of.ID, e.held()
+	}
 	e.earliest = min(e.earliest, o.ObservedAt.Nanos)
 	c.rows, c.of = append(c.rows, &o), append(c.of, pendingRow{e, at, row.Warnings})
 }
@@ -461,6 +459,9 @@ func (st *settlement) recordDecisions(ctx context.Context, tx pgx.Tx) error {
 
 // number gives the events that the batch emits the numbers after those of its rows.
 func (st *settlement) number() {
+	for _, h := range st.held {
+		st.told = append(st.told, h.Sequence)
+	}
 	for i := range st.events {
 		ev := &st.events[i]
 		h := st.lane(ev.Lane)

@@ -73,7 +73,7 @@ func settled(rt *rapid.T, t *testing.T, pool *pgxpool.Pool, before, events []*ev
 		told.Reset()
 		held := []lane.Held{{Span: lane.Span{Lane: 1}, RecordedAt: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}
 		for _, list := range [][]*event{before, events} {
-			st := newSettlement(&batch{events: list}, held)
+			st := newSettlement(&batch{events: list}, held, &feed.Registry{})
 			st.settleEvents()
 			if err := st.settleRows(t.Context(), tx, chunkRows); err != nil {
 				return err

@@ -1,0 +1,27 @@
+-- Deletions that no snapshot implies, and records that the newest snapshot of an account lacks and does not delete.
+WITH counts AS (
+    SELECT d.tenant, d.account, d.subject AS run, d.as_of
+      FROM audit_v1.eligibility AS d
+     WHERE d.as_of IS NOT NULL
+       AND NOT EXISTS (SELECT FROM audit_v1.eligibility AS later WHERE (later.tenant, later.subject) = (d.tenant, d.subject) AND later.n > d.n)),
+newest AS (
+    SELECT DISTINCT ON (c.tenant, c.account) c.tenant, c.account, c.run, c.as_of
+      FROM counts AS c
+     ORDER BY c.tenant, c.account, c.as_of DESC, c.run DESC)
+SELECT 'a deletion follows from no snapshot' AS what, o.tenant, o.delivery::text, o.id::text AS observation, o.lane, o.seq,
+       o.account || '/' || o.record AS detail
+  FROM audit_v1.observation AS o
+ WHERE o.mapping_version = 0
+   AND NOT EXISTS (SELECT
+                     FROM audit_v1.eligibility AS d
+                    WHERE (d.tenant, d.subject, d.account, d.as_of) = (o.tenant, o.run, o.account, o.ord))
+ UNION ALL
+SELECT 'a record that the newest snapshot lacks is not deleted', n.tenant, '', '', 0, 0, n.account || '/' || o.record
+  FROM newest AS n
+  JOIN audit_v1.observation AS o ON (o.tenant, o.account) = (n.tenant, n.account)
+ WHERE NOT o.strong
+   AND o.ord < n.as_of
+   AND o.mapping_version > 0
+   AND NOT EXISTS (SELECT FROM audit_v1.claim AS c WHERE (c.tenant, c.offer, c.run) = (o.tenant, o.offer, n.run))
+ GROUP BY n.tenant, n.account, o.record
+ ORDER BY 1, 2, 7;
