@@ -95,7 +95,10 @@ var commonNames = []struct {
 	{"price", []string{"price", "unitprice", "netprice", "priceamount", "money", "preis", "nettopreis", "einkaufspreis", "cost", "listprice"}},
 	{"currency", []string{"currency", "cur", "currencycode", "pricecurrency", "moneycurrency", "waehrung", "währung"}},
 	{"moq", []string{"moq", "minqty", "minorderqty", "minimumorderquantity", "quantitymin", "mindestmenge", "mindestbestellmenge"}},
+	{"order_multiple", []string{"ordermultiple", "multiple", "packquantity", "packqty", "quantityinterval", "verpackungseinheit"}},
 	{"lead_time_days", []string{"leadtimedays", "leaddays", "leadtime", "deliverytime", "lieferzeit"}},
+	{"valid_from", []string{"validfrom", "validstart", "validstartdate", "gueltigab", "gültigab"}},
+	{"valid_until", []string{"validuntil", "validto", "validend", "validenddate", "gueltigbis", "gültigbis"}},
 	{"observed_at", []string{"observedat", "timestamp", "ts", "updatedat", "updated", "lastmodified", "modified"}},
 }
 
@@ -522,7 +525,8 @@ func (d *draft) String() string {
 	line("  fields: # each a jq expression over one row")
 	group := ""
 	for _, field := range []string{"source_record", "source_version", "item.mpn", "item.manufacturer", "item.revision", "item.packaging", "item.condition", "item.gtin",
-		"quantity", "quantity_basis.unit", "quantity_basis.per", "price", "currency", "price_breaks", "moq", "lead_time_days", "observed_at", "deleted"} {
+		"quantity", "quantity_basis.unit", "quantity_basis.per", "price", "currency", "price_breaks", "moq", "order_multiple", "lead_time_days",
+		"stock", "valid_from", "valid_until", "observed_at", "deleted"} {
 		name, indent := field, "    "
 		if of, part, nested := strings.Cut(field, "."); nested {
 			name, indent = part, "      "

@@ -2,10 +2,7 @@
 -- receipt says where its outcome stands, and that says which numbers of the lane its claims have. They are
 -- looked up one by one: of a range the planner thinks that it is long, and reads all that the tenant has beside it. Empty
 -- arguments match all.
-SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
-       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
-       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
-       o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted, o.run, o.held
+SELECT o.*
   FROM receipt AS r
   JOIN outcome AS a ON (a.lane, a."offset", a.item) = (r.lane, r."offset", r.item)
  CROSS JOIN LATERAL (SELECT DISTINCT c.offer, c.strong, c.ord, c.id
@@ -15,7 +12,7 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
                                           SELECT s.offer, s.strong, s.ord, s.observation FROM sighting AS s WHERE (s.lane, s.seq) = (a.lane, n.seq)
                                           OFFSET 0) AS c) AS k
  CROSS JOIN LATERAL (SELECT o.*
-                       FROM observation AS o
+                       FROM observation_row AS o
                       WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = (r.tenant, k.offer, k.strong, k.ord, k.id)
                      OFFSET 0) AS o
  WHERE (r.tenant, r.delivery) = (current_tenant(), $1)

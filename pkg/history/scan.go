@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -11,16 +12,16 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
-// A Row receives the columns of an observation, in the order in which every statement that reads one has them: the same text
-// as in list.sql.
+// A Row receives the columns of an observation, in the order of the view observation_row.
 type Row struct {
 	o                                      Observation
 	offer, id, delivery                    uuid.UUID
 	ord, observedNS, retrievedNS           int64
-	content, breaks                        []byte
+	content, breaks, stock                 []byte
 	mpn, manufacturer, revision, packaging *string
 	condition, gtin, unit, currency        *string
 	quantity, per, price, moq, leadTime    *string
+	multiple, validFrom, validUntil        *string
 	run                                    uuid.NullUUID
 }
 
@@ -30,7 +31,7 @@ func (r *Row) Into() []any {
 	return []any{&o.Key.Tenant, &r.offer, &o.Rank.Strong, &r.ord, &r.id, &o.Lane, &o.Seq, &r.delivery, &o.Row, &o.Feed, &o.Key.Account,
 		&o.Key.Record, &o.RevisionKey, &o.MappingVersion, &o.WeakIdentity, &r.observedNS, &o.ObservedAt.Text, &r.retrievedNS,
 		&o.RecordedAt, &r.content, &r.mpn, &r.manufacturer, &r.revision, &r.packaging, &r.condition, &r.gtin, &r.quantity, &r.unit,
-		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.leadTime, &o.Content.Deleted, &r.run, &o.Held}
+		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.multiple, &r.leadTime, &r.stock, &r.validFrom, &r.validUntil, &o.Content.Deleted, &r.run, &o.Held}
 }
 
 // Observation returns what was scanned.
@@ -49,14 +50,21 @@ func (r *Row) Observation() (Observation, error) {
 	c.Basis.Unit, c.Currency = text(r.unit), text(r.currency)
 	for _, d := range []struct {
 		from *string
-		to   *offer.Decimal
-	}{{r.quantity, &c.Quantity}, {r.per, &c.Basis.Per}, {r.price, &c.Price}, {r.moq, &c.MOQ}, {r.leadTime, &c.LeadTimeDays}} {
+		to   encoding.TextUnmarshaler
+	}{{r.quantity, &c.Quantity}, {r.per, &c.Basis.Per}, {r.price, &c.Price}, {r.moq, &c.MOQ}, {r.multiple, &c.OrderMultiple},
+		{r.leadTime, &c.LeadTimeDays}, {r.validFrom, &c.ValidFrom}, {r.validUntil, &c.ValidUntil}} {
 		if err := d.to.UnmarshalText([]byte(text(d.from))); err != nil {
 			return o, fmt.Errorf("read observation %s: %w", r.id, err)
 		}
 	}
-	if len(r.breaks) > 0 {
-		if err := json.Unmarshal(r.breaks, &c.PriceBreaks); err != nil {
+	for _, l := range []struct {
+		from []byte
+		to   any
+	}{{r.breaks, &c.PriceBreaks}, {r.stock, &c.Stock}} {
+		if len(l.from) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(l.from, l.to); err != nil {
 			return o, fmt.Errorf("read observation %s: %w", r.id, err)
 		}
 	}

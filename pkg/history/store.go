@@ -122,6 +122,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		quantity, unit, per, price, currency, breaks, moq, leadTimes = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		offers, ids, deliveries                                      = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		strong, weak, deleted, held                                  = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+		multiples, stocks, validFrom, validUntil                     = texts(n), texts(n), texts(n), texts(n)
 		runs                                                         = make([]uuid.NullUUID, n)
 		ord, seq, observedNS, retrievedNS                            = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		lanes, rows, mappings                                        = make([]int, n), make([]int, n), make([]int, n)
@@ -139,19 +140,21 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		mpn[i], manufacturer[i], itemRevision[i] = c.Item.MPN, c.Item.Manufacturer, c.Item.Revision
 		packaging[i], condition[i], gtin[i] = c.Item.Packaging, c.Item.Condition, c.Item.GTIN
 		quantity[i], unit[i], per[i], price[i], currency[i] = c.Quantity.String(), c.Basis.Unit, c.Basis.Per.String(), c.Price.String(), c.Currency
-		moq[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.LeadTimeDays.String(), c.Deleted
+		moq[i], multiples[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.OrderMultiple.String(), c.LeadTimeDays.String(), c.Deleted
+		validFrom[i], validUntil[i] = c.ValidFrom.Text, c.ValidUntil.Text
 		runs[i], held[i] = nullable(o.Run), o.Held
-		if len(c.PriceBreaks) > 0 {
-			b, err := json.Marshal(c.PriceBreaks)
-			if err != nil {
-				return fmt.Errorf("append %d observations: %w", n, err)
-			}
-			breaks[i] = string(b)
+		var err error
+		if breaks[i], err = list(c.PriceBreaks); err == nil {
+			stocks[i], err = list(c.Stock)
+		}
+		if err != nil {
+			return fmt.Errorf("append %d observations: %w", n, err)
 		}
 	}
 	tag, err := tx.Exec(ctx, claimSQL, tenants, offers, strong, ord, ids, lanes, seq, deliveries, rows, feeds, accounts, records,
 		revisions, mappings, weak, observedNS, observedAt, retrievedNS, recorded, contents, mpn, manufacturer, itemRevision,
-		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, leadTimes, deleted, runs, held)
+		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, multiples, leadTimes,
+		stocks, validFrom, validUntil, deleted, runs, held)
 	if err != nil {
 		return fmt.Errorf("append %d observations: %w", n, err)
 	}
@@ -159,6 +162,15 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		return fmt.Errorf("append %d observations, %d of them known by now: %w", n, int64(n)-tag.RowsAffected(), postgres.ErrLostRace)
 	}
 	return nil
+}
+
+// list is the JSON of a list; an empty one is "".
+func list[T any](members []T) (string, error) {
+	if len(members) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(members)
+	return string(b), err
 }
 
 func texts(n int) []string { return make([]string, n) }

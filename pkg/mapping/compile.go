@@ -37,10 +37,11 @@ func (p *Program) Digest() offer.Digest { return p.digest }
 
 // Fields of an observation, and those of its two groups.
 var (
-	observationFields = []string{"source_record", "source_version", "item", "quantity", "quantity_basis", "price", "currency", "price_breaks", "moq", "lead_time_days", "observed_at", "deleted"}
+	observationFields = []string{"source_record", "source_version", "item", "quantity", "quantity_basis", "price", "currency", "price_breaks", "moq", "order_multiple", "lead_time_days", "stock", "valid_from", "valid_until", "observed_at", "deleted"}
 	itemFields        = []string{"mpn", "manufacturer", "revision", "packaging", "condition", "gtin"}
 	basisFields       = []string{"unit", "per"}
 	breakFields       = []string{"min_qty", "price"}
+	stockFields       = []string{"location", "quantity"}
 	groups            = map[string][]string{"item": itemFields, "quantity_basis": basisFields}
 )
 

@@ -245,7 +245,15 @@ func (p *packer) row(r *offer.Row) {
 		p.dec(b.Price)
 	}
 	p.dec(c.MOQ)
+	p.dec(c.OrderMultiple)
 	p.dec(c.LeadTimeDays)
+	p.int(int64(len(c.Stock)))
+	for _, s := range c.Stock {
+		p.text(s.Location)
+		p.dec(s.Quantity)
+	}
+	p.time(c.ValidFrom)
+	p.time(c.ValidUntil)
 	p.bool(c.Deleted)
 	p.texts(r.Warnings)
 }
@@ -317,7 +325,15 @@ func (u *unpacker) row(r *offer.Row) {
 		}
 	}
 	c.MOQ = u.dec()
+	c.OrderMultiple = u.dec()
 	c.LeadTimeDays = u.dec()
+	if n := u.count(); n > 0 {
+		c.Stock = make([]offer.LocationStock, n)
+		for i := range c.Stock {
+			c.Stock[i] = offer.LocationStock{Location: u.text(), Quantity: u.dec()}
+		}
+	}
+	c.ValidFrom, c.ValidUntil = u.time(), u.time()
 	c.Deleted = u.bool()
 	r.Warnings = u.texts()
 }

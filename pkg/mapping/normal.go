@@ -74,13 +74,17 @@ func (p *Program) normalise(c claim, eventTime offer.Time) (offer.Row, *offer.Fa
 		n.fail(offer.ReasonSchemaInvalid, "currency_missing", "currency", "a price is given without its currency")
 	}
 
-	content.MOQ = n.number(get("moq"), "moq", "number_invalid")
-	if !content.MOQ.IsZero() && content.MOQ.Sign() <= 0 {
-		n.fail(offer.ReasonSchemaInvalid, "number_invalid", "moq", "%s is not above 0", content.MOQ)
-	}
+	content.MOQ = n.positive(get("moq"), "moq")
+	content.OrderMultiple = n.positive(get("order_multiple"), "order_multiple")
 	content.LeadTimeDays = n.number(get("lead_time_days"), "lead_time_days", "number_invalid")
 	if content.LeadTimeDays.Sign() < 0 || !content.LeadTimeDays.Whole() {
 		n.fail(offer.ReasonSchemaInvalid, "number_invalid", "lead_time_days", "%s is no whole number of days from 0 up", content.LeadTimeDays)
+	}
+	content.Stock = n.stock(get("stock"))
+	content.ValidFrom = n.instant(get("valid_from"), "valid_from")
+	content.ValidUntil = n.instant(get("valid_until"), "valid_until")
+	if !content.ValidFrom.IsZero() && !content.ValidUntil.IsZero() && content.ValidUntil.Nanos <= content.ValidFrom.Nanos {
+		n.fail(offer.ReasonSchemaInvalid, "validity_invalid", "valid_until", "%s is not after valid_from, %s", content.ValidUntil, content.ValidFrom)
 	}
 	return row, n.fault
 }
@@ -233,6 +237,15 @@ func (n *normaliser) number(v any, path, detail string) offer.Decimal {
 	return d
 }
 
+// positive reads a decimal above 0.
+func (n *normaliser) positive(v any, path string) offer.Decimal {
+	d := n.number(v, path, "number_invalid")
+	if !d.IsZero() && d.Sign() <= 0 {
+		n.fail(offer.ReasonSchemaInvalid, "number_invalid", path, "%s is not above 0", d)
+	}
+	return d
+}
+
 // amount reads a price; minor is the number of places of its currency's minor unit.
 func (n *normaliser) amount(v any, path string, minor int) offer.Decimal {
 	d := n.number(v, path, "number_invalid")
@@ -258,18 +271,15 @@ func (n *normaliser) basis(content *offer.Content) {
 	fields, path := n.group("quantity_basis", basisFields)
 	basis := offer.Basis{
 		Unit: n.text(n.get(fields, path, "unit"), "quantity_basis.unit"),
-		Per:  n.number(n.get(fields, path, "per"), "quantity_basis.per", "number_invalid"),
+		Per:  n.positive(n.get(fields, path, "per"), "quantity_basis.per"),
 	}
 	if basis.Unit != "" && len(n.p.units) > 0 && !n.p.units[basis.Unit] {
 		n.fail(offer.ReasonSchemaInvalid, "unit_unknown", "quantity_basis.unit", "%q is not among the feed's units", shorten(basis.Unit))
 	}
 	switch {
-	case basis.Per.IsZero():
-		if basis.Unit != "" || !content.Deleted {
-			basis.Per = one
-		}
-	case basis.Per.Sign() <= 0:
-		n.fail(offer.ReasonSchemaInvalid, "number_invalid", "quantity_basis.per", "%s is not above 0", basis.Per)
+	case !basis.Per.IsZero():
+	case basis.Unit != "" || !content.Deleted:
+		basis.Per = one
 	}
 	content.Basis = basis
 }
@@ -321,6 +331,51 @@ func (n *normaliser) breaks(v any, minor int) []offer.PriceBreak {
 	return breaks
 }
 
+// stock reads quantities at places, by the names of the places.
+func (n *normaliser) stock(v any) []offer.LocationStock {
+	const path, detail = "stock", "stock_invalid"
+	if v == nil {
+		return nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		n.fail(offer.ReasonSchemaInvalid, detail, path, "is %s; want a list of {location, quantity}", gojq.TypeOf(v))
+		return nil
+	}
+	if len(list) > maxLocations {
+		n.fail(offer.ReasonSchemaInvalid, detail, path, "%d locations; a row has at most %d", len(list), maxLocations)
+		return nil
+	}
+	var stock []offer.LocationStock
+	for i, e := range list {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		fields, ok := e.(map[string]any)
+		if !ok {
+			n.fail(offer.ReasonSchemaInvalid, detail, at, "is %s; want {location, quantity}", gojq.TypeOf(e))
+			return nil
+		}
+		n.known(fields, at, stockFields)
+		s := offer.LocationStock{
+			Location: n.text(fields["location"], at+".location"),
+			Quantity: n.number(fields["quantity"], at+".quantity", "quantity_invalid"),
+		}
+		switch {
+		case s.Location == "" || s.Quantity.IsZero():
+			n.fail(offer.ReasonSchemaInvalid, detail, at, "needs both location and quantity")
+		case len(s.Location) > maxLocationBytes:
+			n.fail(offer.ReasonSchemaInvalid, detail, at+".location", "%d bytes; the name of a location has at most %d", len(s.Location), maxLocationBytes)
+		}
+		stock = append(stock, s)
+	}
+	slices.SortStableFunc(stock, func(a, b offer.LocationStock) int { return strings.Compare(a.Location, b.Location) })
+	for i := 1; i < len(stock); i++ {
+		if stock[i].Location == stock[i-1].Location {
+			n.fail(offer.ReasonSchemaInvalid, detail, path, "the location %q has two quantities", shorten(stock[i].Location))
+		}
+	}
+	return stock
+}
+
 // version reads the source's version: an integer from 0 to 2^63-2, so that there is always a next one.
 func (n *normaliser) version(v any) int64 {
 	const path = "source_version"
@@ -355,15 +410,24 @@ func (n *normaliser) version(v any) int64 {
 // time reads observed_at, or takes the event's.
 func (n *normaliser) time(v any, eventTime offer.Time) offer.Time {
 	const path = "observed_at"
+	t := n.instant(v, path)
+	if !t.IsZero() || n.fault != nil {
+		return t
+	}
+	if eventTime.IsZero() {
+		n.fail(offer.ReasonSchemaInvalid, "observed_at_missing", path, "neither the row nor the event says when the claim held")
+	}
+	if len(eventTime.Text) > maxTextBytes { // by the digits of its fraction
+		n.tooLong(len(eventTime.Text), path)
+	}
+	return eventTime
+}
+
+// instant reads a time as the feed writes it.
+func (n *normaliser) instant(v any, path string) offer.Time {
 	text := n.text(v, path)
 	if text == "" {
-		if eventTime.IsZero() {
-			n.fail(offer.ReasonSchemaInvalid, "observed_at_missing", path, "neither the row nor the event says when the claim held")
-		}
-		if len(eventTime.Text) > maxTextBytes { // by the digits of its fraction
-			n.tooLong(len(eventTime.Text), path)
-		}
-		return eventTime
+		return offer.Time{}
 	}
 	read := offer.ParseTime
 	if n.p.clock != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // plain maps each field from the member of its name.
-var plain = Spec{Order: OrderObservedAt, Program: `{source_record, item, quantity, quantity_basis, price, currency, price_breaks, moq, lead_time_days, observed_at, deleted}`}
+var plain = Spec{Order: OrderObservedAt, Program: `{source_record, item, quantity, quantity_basis, price, currency, price_breaks, moq, order_multiple, lead_time_days, stock, valid_from, valid_until, observed_at, deleted}`}
 
 // withVersion is plain for a source that numbers its versions.
 var withVersion = Spec{Order: OrderVersion, Program: strings.Replace(plain.Program, "{", "{source_version, ", 1)}
@@ -35,6 +35,10 @@ func TestNormalForm(t *testing.T) {
 		"breaks by rising quantity":          {plain, head + `"currency":"EUR","price_breaks":[{"min_qty":"10","price":"2"},{"min_qty":9,"price":3}]}`, `{"currency":"EUR","price_breaks":[{"min_qty":"9","price":"3"},{"min_qty":"10","price":"2"}],"quantity_basis":{"per":"1"}}`},
 		"a delete needs no item":             {plain, `{"source_record":"A-1","deleted":true}`, `{"deleted":true}`},
 		"moq and lead time":                  {plain, head + `"moq":"5","lead_time_days":0}`, `{"moq":"5","lead_time_days":"0","quantity_basis":{"per":"1"}}`},
+		"sold in fives":                      {plain, head + `"order_multiple":"5.0"}`, `{"order_multiple":"5","quantity_basis":{"per":"1"}}`},
+		"stock by the names of locations":    {plain, head + `"stock":[{"location":" MUC ","quantity":"0"},{"location":"HAM","quantity":-2.50}]}`, `{"quantity_basis":{"per":"1"},"stock":[{"location":"HAM","quantity":"-2.5"},{"location":"MUC","quantity":"0"}]}`},
+		"a price for some time":              {plain, head + `"valid_from":"2025-03-01T01:00:00.50+01:00","valid_until":"2025-04-01T00:00:00Z"}`, `{"quantity_basis":{"per":"1"},"valid_from":"2025-03-01T00:00:00.5Z","valid_until":"2025-04-01T00:00:00Z"}`},
+		"a price until a day of the feed's":  {with(plain, func(s *Spec) { s.Time = TimeFormat{Layout: "DD.MM.YYYY", Zone: "Europe/Berlin"} }), head + `"observed_at":"02.03.2025","valid_until":"01.07.2025"}`, `{"quantity_basis":{"per":"1"},"valid_until":"2025-06-30T22:00:00Z"}`},
 		"decimal comma and groups of three":  {with(plain, func(s *Spec) { s.Numbers = Numbers{Decimal: ",", Group: "."} }), head + `"quantity":"1.234.567,89"}`, `{"quantity":"1234567.89","quantity_basis":{"per":"1"}}`},
 		"marks do not concern JSON numbers":  {with(plain, func(s *Spec) { s.Numbers = Numbers{Decimal: ",", Group: "."} }), head + `"quantity":1.234}`, `{"quantity":"1.234","quantity_basis":{"per":"1"}}`},
 		"a narrow space between groups":      {with(plain, func(s *Spec) { s.Numbers = Numbers{Group: "space"} }), head + `"quantity":"12\u202f345.6"}`, `{"quantity":"12345.6","quantity_basis":{"per":"1"}}`},
@@ -126,6 +130,18 @@ func TestRowFaults(t *testing.T) {
 		"two prices from one quantity":      {plain, head + `"currency":"EUR","price_breaks":[{"min_qty":1,"price":1},{"min_qty":"1.0","price":2}]}`, offer.ReasonSchemaInvalid, "price_breaks_invalid", "price_breaks"},
 		"a negative price in a break":       {plain, head + `"currency":"EUR","price_breaks":[{"min_qty":1,"price":1},{"min_qty":2,"price":-2}]}`, offer.ReasonSchemaInvalid, "price_negative", "price_breaks[1].price"},
 		"a minimum of nothing":              {plain, head + `"moq":0}`, offer.ReasonSchemaInvalid, "number_invalid", "moq"},
+		"a multiple of nothing":             {plain, head + `"order_multiple":0}`, offer.ReasonSchemaInvalid, "number_invalid", "order_multiple"},
+		"stock in one number":               {plain, head + `"stock":5}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock"},
+		"a location that is no object":      {plain, head + `"stock":["HAM"]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock[0]"},
+		"a location without a quantity":     {plain, head + `"stock":[{"location":"HAM","quantity":1},{"location":"MUC"}]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock[1]"},
+		"a quantity nowhere":                {plain, head + `"stock":[{"quantity":1}]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock[0]"},
+		"a location with two quantities":    {plain, head + `"stock":[{"location":"HAM","quantity":1},{"location":" HAM","quantity":1}]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock"},
+		"some stock in words":               {plain, head + `"stock":[{"location":"HAM","quantity":"many"}]}`, offer.ReasonSchemaInvalid, "quantity_invalid", "stock[0].quantity"},
+		"more locations than any":           {plain, head + `"stock":[1` + strings.Repeat(",1", maxLocations) + `]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock"},
+		"a location with a long name":       {plain, head + `"stock":[{"location":"` + strings.Repeat("x", maxLocationBytes+1) + `","quantity":1}]}`, offer.ReasonSchemaInvalid, "stock_invalid", "stock[0].location"},
+		"a misspelt location":               {plain, head + `"stock":[{"site":"HAM","quantity":1}]}`, offer.ReasonMappingError, "", "stock[0]"},
+		"valid from some day":               {plain, head + `"valid_from":"soon"}`, offer.ReasonSchemaInvalid, "time_invalid", "valid_from"},
+		"over before it began":              {plain, head + `"valid_from":"2025-03-01T00:00:00Z","valid_until":"2025-03-01T00:00:00Z"}`, offer.ReasonSchemaInvalid, "validity_invalid", "valid_until"},
 		"half a day":                        {plain, head + `"lead_time_days":0.5}`, offer.ReasonSchemaInvalid, "number_invalid", "lead_time_days"},
 		"a day ago":                         {plain, head + `"lead_time_days":-1}`, offer.ReasonSchemaInvalid, "number_invalid", "lead_time_days"},
 		"a price for nothing":               {plain, head + `"quantity_basis":{"per":0}}`, offer.ReasonSchemaInvalid, "number_invalid", "quantity_basis.per"},

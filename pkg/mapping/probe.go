@@ -135,8 +135,12 @@ func fieldsOf(row *offer.Row) map[string]string {
 		"item.packaging": c.Item.Packaging, "item.condition": c.Item.Condition, "quantity_basis.unit": c.Basis.Unit} {
 		fields[name] = text
 	}
-	for name, d := range map[string]offer.Decimal{"quantity": c.Quantity, "quantity_basis.per": c.Basis.Per, "price": c.Price, "moq": c.MOQ, "lead_time_days": c.LeadTimeDays} {
+	for name, d := range map[string]offer.Decimal{"quantity": c.Quantity, "quantity_basis.per": c.Basis.Per, "price": c.Price, "moq": c.MOQ,
+		"order_multiple": c.OrderMultiple, "lead_time_days": c.LeadTimeDays} {
 		fields[name] = d.String()
+	}
+	for i, s := range c.Stock {
+		fields[fmt.Sprintf("stock[%d].quantity", i)] = s.Quantity.String()
 	}
 	for i, b := range c.PriceBreaks {
 		fields[fmt.Sprintf("price_breaks[%d].min_qty", i)] = b.MinQty.String()

@@ -120,14 +120,16 @@ const (
 )
 
 const (
-	defaultMaxBytes = 16 << 20
-	defaultMaxRows  = 2_000_000
-	defaultMaxDepth = 200
-	deepest         = 10_000   // levels of nesting that the JSON reader itself bears
-	maxFieldBytes   = 64 << 10 // of a number of a payload
-	maxTextBytes    = 1024     // of a text in an observation
-	maxPriceBreaks  = 1000
-	maxSourceBytes  = 64 << 10 // of all expressions of a Spec together
+	defaultMaxBytes  = 16 << 20
+	defaultMaxRows   = 2_000_000
+	defaultMaxDepth  = 200
+	deepest          = 10_000   // levels of nesting that the JSON reader itself bears
+	maxFieldBytes    = 64 << 10 // of a number of a payload
+	maxTextBytes     = 1024     // of a text in an observation
+	maxPriceBreaks   = 1000
+	maxLocations     = 100
+	maxLocationBytes = 128
+	maxSourceBytes   = 64 << 10 // of all expressions of a Spec together
 )
 
 // WithDefaults fills in what the zero value stands for.

@@ -31,17 +31,27 @@ type PriceBreak struct {
 	Price  Decimal `json:"price"`
 }
 
+// A LocationStock is the part of the quantity that is at one place, as claimed: nothing says that parts add up.
+type LocationStock struct {
+	Location string  `json:"location"`
+	Quantity Decimal `json:"quantity"` // also negative
+}
+
 // Content is what was claimed, without when and in which version: two claims with equal content say the same thing.
 type Content struct {
-	Item         Item         `json:"item,omitzero"`
-	Quantity     Decimal      `json:"quantity,omitzero"` // as claimed, also negative
-	Basis        Basis        `json:"quantity_basis,omitzero"`
-	Price        Decimal      `json:"price,omitzero"` // for Basis.Per of Basis.Unit, never divided
-	Currency     string       `json:"currency,omitempty"`
-	PriceBreaks  []PriceBreak `json:"price_breaks,omitempty"` // by rising quantity
-	MOQ          Decimal      `json:"moq,omitzero"`
-	LeadTimeDays Decimal      `json:"lead_time_days,omitzero"`
-	Deleted      bool         `json:"deleted"`
+	Item          Item            `json:"item,omitzero"`
+	Quantity      Decimal         `json:"quantity,omitzero"` // as claimed, also negative
+	Basis         Basis           `json:"quantity_basis,omitzero"`
+	Price         Decimal         `json:"price,omitzero"` // for Basis.Per of Basis.Unit, never divided
+	Currency      string          `json:"currency,omitempty"`
+	PriceBreaks   []PriceBreak    `json:"price_breaks,omitempty"` // by rising quantity
+	MOQ           Decimal         `json:"moq,omitzero"`
+	OrderMultiple Decimal         `json:"order_multiple,omitzero"` // what an order's quantity must be a multiple of
+	LeadTimeDays  Decimal         `json:"lead_time_days,omitzero"`
+	Stock         []LocationStock `json:"stock,omitempty"`      // by location
+	ValidFrom     Time            `json:"valid_from,omitzero"`  // the claim holds from then on,
+	ValidUntil    Time            `json:"valid_until,omitzero"` // and no more from then on
+	Deleted       bool            `json:"deleted"`
 }
 
 // Digest covers every field, each with its name and length, so that no two contents share a form.
@@ -73,7 +83,13 @@ func (c *Content) Digest() Digest {
 		put("price_break", p.MinQty.String()+" "+p.Price.String()) // as one, so that a list says how long it is
 	}
 	put("moq", c.MOQ.String())
+	put("order_multiple", c.OrderMultiple.String())
 	put("lead_time_days", c.LeadTimeDays.String())
+	for _, s := range c.Stock {
+		put("stock", s.Quantity.String()+" "+s.Location) // no quantity holds a blank
+	}
+	put("valid_from", c.ValidFrom.Text)
+	put("valid_until", c.ValidUntil.Text)
 	if c.Deleted {
 		put("deleted", "true")
 	}

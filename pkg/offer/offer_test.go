@@ -141,10 +141,13 @@ func anyContent(t *rapid.T, label string) Content {
 	c := Content{
 		Item:     Item{MPN: draw("mpn"), Manufacturer: draw("manufacturer"), Revision: draw("revision"), Packaging: draw("packaging"), Condition: draw("condition"), GTIN: draw("gtin")},
 		Quantity: count("quantity"), Basis: Basis{Unit: draw("unit"), Per: count("per")}, Price: count("price"), Currency: draw("currency"),
-		MOQ: count("moq"), LeadTimeDays: count("lead"), Deleted: rapid.Bool().Draw(t, label+"deleted"),
+		MOQ: count("moq"), OrderMultiple: count("multiple"), LeadTimeDays: count("lead"), ValidFrom: Time{Text: draw("from")}, ValidUntil: Time{Text: draw("until")}, Deleted: rapid.Bool().Draw(t, label+"deleted"),
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, label+"breaks") {
 		c.PriceBreaks = append(c.PriceBreaks, PriceBreak{MustDecimal(strconv.Itoa(i + 1)), count("break")}) // each has a quantity
+	}
+	for range rapid.IntRange(0, 2).Draw(t, label+"stock") {
+		c.Stock = append(c.Stock, LocationStock{"a" + draw("location"), MustDecimal(rapid.SampledFrom([]string{"0", "1"}).Draw(t, label+"there"))})
 	}
 	return c
 }
@@ -153,7 +156,7 @@ func TestContentsDifferInDigestAsTheyDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyContent(t, "a ")
 		b := a
-		b.PriceBreaks = slices.Clone(a.PriceBreaks)
+		b.PriceBreaks, b.Stock = slices.Clone(a.PriceBreaks), slices.Clone(a.Stock)
 		if a.Digest() != b.Digest() {
 			t.Error("equal contents differ in digest")
 		}
@@ -165,10 +168,13 @@ func TestContentsDifferInDigestAsTheyDo(t *testing.T) {
 			func() { b.Quantity = other.Quantity }, func() { b.Basis.Unit = other.Basis.Unit }, func() { b.Basis.Per = other.Basis.Per },
 			func() { b.Price = other.Price }, func() { b.Currency = other.Currency }, func() { b.MOQ = other.MOQ },
 			func() { b.LeadTimeDays = other.LeadTimeDays }, func() { b.Deleted = other.Deleted }, func() { b.PriceBreaks = other.PriceBreaks },
+			func() { b.OrderMultiple = other.OrderMultiple }, func() { b.Stock = other.Stock },
+			func() { b.ValidFrom = other.ValidFrom }, func() { b.ValidUntil = other.ValidUntil },
 		}
 		rapid.SampledFrom(fields).Draw(t, "field")()
 		same := a.Item == b.Item && a.Quantity == b.Quantity && a.Basis == b.Basis && a.Price == b.Price && a.Currency == b.Currency &&
-			slices.Equal(a.PriceBreaks, b.PriceBreaks) && a.MOQ == b.MOQ && a.LeadTimeDays == b.LeadTimeDays && a.Deleted == b.Deleted
+			slices.Equal(a.PriceBreaks, b.PriceBreaks) && a.MOQ == b.MOQ && a.LeadTimeDays == b.LeadTimeDays && a.Deleted == b.Deleted &&
+			a.OrderMultiple == b.OrderMultiple && slices.Equal(a.Stock, b.Stock) && a.ValidFrom == b.ValidFrom && a.ValidUntil == b.ValidUntil
 		if (a.Digest() == b.Digest()) != same {
 			t.Errorf("%+v and %+v: same %v", a, b, same)
 		}

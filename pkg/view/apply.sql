@@ -99,20 +99,17 @@ changed AS (
     RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags,
               sha256(coalesce(c.content, '') || boolsend(c.deleted) || convert_to(array_to_string(c.flags, ','), 'UTF8')) AS digest
 )
-SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
-       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
-       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
-       o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted, o.run, o.held,
+SELECT o.*,
        c.flags, c.observation IS NULL, c.digest
   FROM changed AS c
  -- A probe for each: a join might be planned as a scan of all history. Without a winner any observation names the offer.
  CROSS JOIN LATERAL ((SELECT o.*
-                        FROM observation AS o
+                        FROM observation_row AS o
                        WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
                       OFFSET 0)
                      UNION ALL
                      (SELECT o.*
-                        FROM observation AS o
+                        FROM observation_row AS o
                        WHERE c.observation IS NULL
                          AND (o.tenant, o.offer) = (c.tenant, c.offer)
                        LIMIT 1)) AS o

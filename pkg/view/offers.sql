@@ -1,9 +1,6 @@
 -- The offers of the transaction's tenant, each as its winning observation, with the latest time that one of its claims was
 -- retrieved. The pointer is read in the same statement, so one answer shows one generation.
-SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
-       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
-       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
-       o.currency, o.price_breaks, o.moq::text, o.lead_time_days::text, o.deleted, o.run, o.held,
+SELECT o.*,
        c.flags,
        coalesce(p.revision, 0),
        greatest(o.retrieved_ns, (SELECT max(s.retrieved_ns)
@@ -11,7 +8,7 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
                                   WHERE (s.tenant, s.offer, s.observation) = (o.tenant, o.offer, o.id)))
   FROM generation_pointer AS g
   JOIN current_offer AS c ON (c.tenant, c.generation) = (current_tenant(), g.active)
-  JOIN observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
+  JOIN observation_row AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
   LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer)
  WHERE ($1 = '' OR c.account = $1)
    AND ($2 = '' OR c.record = $2)

@@ -36,7 +36,11 @@ CREATE TABLE observation (
     currency        text,
     price_breaks    jsonb,                -- [{"min_qty": "10", "price": "0.0037"}], numbers as texts
     moq             numeric,
+    order_multiple  numeric,
     lead_time_days  numeric,
+    stock           jsonb,                -- [{"location": "HAM", "quantity": "40"}], numbers as texts
+    valid_from      text,                 -- as observed_at
+    valid_until     text,
     deleted         bool        NOT NULL DEFAULT false,
     run             uuid,                 -- of the claim; null: of no run
     held            bool        NOT NULL DEFAULT false, -- the claim does not count until a decision on its run frees it
@@ -49,6 +53,18 @@ CREATE INDEX observation_run ON observation (tenant, run, offer) WHERE run IS NO
 CALL protect('observation', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON observation TO offerlog_ingest;
 GRANT SELECT ON observation TO offerlog_relay, offerlog_project;
+
+-- An observation as programs read it: every column in one order, numbers as texts. The planner sees through it, and the
+-- caller's rights hold.
+CREATE VIEW observation_row WITH (security_invoker = true) AS
+SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.row, o.feed, o.account, o.record, o.revision_key,
+       o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
+       o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
+       o.currency, o.price_breaks, o.moq::text, o.order_multiple::text, o.lead_time_days::text, o.stock, o.valid_from, o.valid_until,
+       o.deleted, o.run, o.held
+  FROM observation AS o;
+ALTER VIEW observation_row OWNER TO offerlog_owner;
+GRANT SELECT ON observation_row TO offerlog_ingest, offerlog_relay, offerlog_project, offerlog_read, offerlog_audit;
 
 -- A sighting is a later delivery that restates a revision with equal content: it moves freshness, adds no version.
 CREATE TABLE sighting (

@@ -60,7 +60,7 @@ CREATE VIEW audit_v1.observation AS
 SELECT o.id, o.tenant, o.offer, o.delivery, o.row, o.feed, o.mapping_version, o.mpn, o.manufacturer, o.gtin, o.account, o.record,
        o.revision_key, o.strong, o.ord, o.observed_at, o.observed_ns, o.retrieved_ns, o.recorded_at, o.content AS row_hash, o.deleted,
        o.lane, o.seq, o.weak_identity, o.item_revision, o.packaging, o.condition, o.quantity, o.unit, o.per, o.price, o.currency,
-       o.price_breaks, o.moq, o.lead_time_days, o.run, o.held
+       o.price_breaks, o.moq, o.order_multiple, o.lead_time_days, o.stock, o.valid_from, o.valid_until, o.run, o.held
   FROM observation AS o;
 
 CREATE VIEW audit_v1.claim AS

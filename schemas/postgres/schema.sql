@@ -182,7 +182,11 @@ CREATE TABLE public.observation (
     currency text,
     price_breaks jsonb,
     moq numeric,
+    order_multiple numeric,
     lead_time_days numeric,
+    stock jsonb,
+    valid_from text,
+    valid_until text,
     deleted boolean DEFAULT false NOT NULL,
     run uuid,
     held boolean DEFAULT false NOT NULL
@@ -588,7 +592,11 @@ CREATE VIEW audit_v1.observation AS
     o.currency,
     o.price_breaks,
     o.moq,
+    o.order_multiple,
     o.lead_time_days,
+    o.stock,
+    o.valid_from,
+    o.valid_until,
     o.run,
     o.held
    FROM public.observation o;
@@ -1102,6 +1110,52 @@ CREATE TABLE public.janitor_task (
 );
 
 ALTER TABLE public.janitor_task OWNER TO offerlog_owner;
+
+CREATE VIEW public.observation_row WITH (security_invoker='true') AS
+ SELECT o.tenant,
+    o.offer,
+    o.strong,
+    o.ord,
+    o.id,
+    o.lane,
+    o.seq,
+    o.delivery,
+    o."row",
+    o.feed,
+    o.account,
+    o.record,
+    o.revision_key,
+    o.mapping_version,
+    o.weak_identity,
+    o.observed_ns,
+    o.observed_at,
+    o.retrieved_ns,
+    o.recorded_at,
+    o.content,
+    o.mpn,
+    o.manufacturer,
+    o.item_revision,
+    o.packaging,
+    o.condition,
+    o.gtin,
+    (o.quantity)::text AS quantity,
+    o.unit,
+    (o.per)::text AS per,
+    (o.price)::text AS price,
+    o.currency,
+    o.price_breaks,
+    (o.moq)::text AS moq,
+    (o.order_multiple)::text AS order_multiple,
+    (o.lead_time_days)::text AS lead_time_days,
+    o.stock,
+    o.valid_from,
+    o.valid_until,
+    o.deleted,
+    o.run,
+    o.held
+   FROM public.observation o;
+
+ALTER TABLE public.observation_row OWNER TO offerlog_owner;
 
 CREATE TABLE public.outbox_0 (
     slot integer NOT NULL,
@@ -1898,6 +1952,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
 GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;
+
+GRANT SELECT ON TABLE public.observation_row TO offerlog_ingest;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_relay;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_project;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_read;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_audit;
 
 GRANT SELECT ON TABLE public.outbox_0 TO offerlog_inspector;
 GRANT SELECT,TRUNCATE ON TABLE public.outbox_0 TO offerlog_janitor;

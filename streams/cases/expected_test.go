@@ -321,7 +321,7 @@ func holds(got, want any) bool {
 
 // normal are the fields that a case can speak of; the others say when and by which delivery something came.
 var normal = []string{"tenant", "supplier_account", "source_record", "item", "quantity", "quantity_basis", "price", "currency", "price_breaks",
-	"moq", "lead_time_days", "observed_at", "source_version", "deleted", "flags"}
+	"moq", "order_multiple", "lead_time_days", "stock", "valid_from", "valid_until", "observed_at", "source_version", "deleted", "flags"}
 
 // digest is what must not depend on the order of records.
 func digest(docs []document) string {

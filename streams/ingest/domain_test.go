@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,6 +134,32 @@ func TestS_004_14_a_price_is_exact_from_the_payload_to_the_offer(t *testing.T) {
 	}
 	if string(kept.Payload) != claimed {
 		t.Errorf("evidence: got %s, want the source's own spelling", kept.Payload)
+	}
+	s.verify()
+}
+
+// What a supplier can say about an offer beside its price comes out of the view as it went in.
+func TestEveryFieldOfAClaimReachesTheOffer(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, `mapping:
+  version: 1
+  program: >-
+    {source_record: .sku, source_version: .rev, item, quantity, quantity_basis, price, currency, price_breaks, moq, order_multiple,
+    lead_time_days, stock, valid_from, valid_until}
+`))
+	const said = `"item":{"mpn":"AX-440-R2","manufacturer":"Axon","revision":"R2","packaging":"reel","condition":"new","gtin":"04012345678901"},` +
+		`"quantity":"-40.5","quantity_basis":{"unit":"MTR","per":"1000"},"price":"89","currency":"EUR",` +
+		`"price_breaks":[{"min_qty":"10","price":"88.5"},{"min_qty":"1000","price":"0.0037"}],"moq":"10","order_multiple":"5","lead_time_days":"14",` +
+		`"stock":[{"location":"HAM","quantity":"12"},{"location":"MUC","quantity":"0"}],` +
+		`"valid_from":"2025-01-01T00:00:00Z","valid_until":"2125-01-01T00:00:00.000000000123Z"`
+	s.Feed(s.rng, delivery("E1", `{"sku":"A","rev":1,`+said+`}`))
+	s.SettleOffers()
+	for what, content := range map[string]offer.Content{"history": s.Observations("t1")[0].Content, "the view": s.Offers("t1")[0].Content} {
+		got, err := json.Marshal(content)
+		if want := "{" + said + `,"deleted":false}`; err != nil || string(got) != want {
+			t.Errorf("%s: got %s and error %v, want %s", what, got, err, want)
+		}
 	}
 	s.verify()
 }

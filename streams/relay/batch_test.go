@@ -47,22 +47,26 @@ func TestARecordIsAValidEventWhateverASupplierCallsHisRecords(t *testing.T) {
 // The client takes records of up to 1,000,012 bytes as batches and the broker batches of 1,048,588, each by default. A larger
 // one would come back from either for ever.
 func TestTheLargestObservationIsFarBelowWhatKafkaTakes(t *testing.T) {
-	const most = 200_000
+	const most = 300_000
 	spec := mapping.Spec{Order: mapping.OrderObservedAt,
 		Program: "{source_record: .t, item: {mpn: .t, manufacturer: .t, revision: .t, packaging: .t, condition: .t, gtin: .gtin}, quantity: .n, " +
-			"quantity_basis: {unit: .t, per: .n}, price: .n, currency: .currency, price_breaks: .breaks, moq: .n, lead_time_days: .days, observed_at: .at}"}
+			"quantity_basis: {unit: .t, per: .n}, price: .n, currency: .currency, price_breaks: .breaks, moq: .n, order_multiple: .n, lead_time_days: .days, stock: .stock, valid_from: .at, observed_at: .at}"}
 	program, err := mapping.Compile(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// rowOf is a row with texts of so many characters, each of which takes six bytes in JSON, and so many price breaks.
-	rowOf := func(text, breaks int) (*offer.Row, *offer.Fault) {
+	// rowOf is a row with texts of so many characters, each of which takes six bytes in JSON, and so many price breaks and locations.
+	rowOf := func(text, breaks, locations int) (*offer.Row, *offer.Fault) {
 		list := make([]map[string]string, breaks)
 		for i := range list {
 			list[i] = map[string]string{"min_qty": fmt.Sprintf("9%019d.123456789012345678", i), "price": "12345678901234567890.123456789012345678"}
 		}
+		stock := make([]map[string]string, locations)
+		for i := range stock {
+			stock[i] = map[string]string{"location": fmt.Sprintf("%03d", i) + strings.Repeat("<", 125), "quantity": "12345678901234567890.123456789012345678"}
+		}
 		payload, err := json.Marshal(map[string]any{"t": strings.Repeat("<", text), "gtin": "4012345678901", "n": "12345678901234567890.123456789012345678", "currency": "EUR",
-			"breaks": list, "days": strings.Repeat("9", 38), "at": "2025-03-01T10:00:00." + strings.Repeat("1", text-len("2025-03-01T10:00:00.Z")) + "Z"})
+			"breaks": list, "stock": stock, "days": strings.Repeat("9", 38), "at": "2025-03-01T10:00:00." + strings.Repeat("1", text-len("2025-03-01T10:00:00.Z")) + "Z"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,15 +79,18 @@ func TestTheLargestObservationIsFarBelowWhatKafkaTakes(t *testing.T) {
 		}
 		return &res.Rows[0], nil
 	}
-	row, fault := rowOf(1024, 1000)
+	row, fault := rowOf(1024, 1000, 100)
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if _, fault := rowOf(1025, 1000); fault == nil {
+	if _, fault := rowOf(1025, 1000, 100); fault == nil {
 		t.Error("longer texts: got a row, want it refused")
 	}
-	if _, fault := rowOf(1024, 1001); fault == nil {
+	if _, fault := rowOf(1024, 1001, 100); fault == nil {
 		t.Error("more price breaks: got a row, want it refused")
+	}
+	if _, fault := rowOf(1024, 1000, 101); fault == nil {
+		t.Error("more locations: got a row, want it refused")
 	}
 	key := offer.Key{Tenant: strings.Repeat("t", 64), Account: strings.Repeat("<", 128), Record: row.Record}
 	e := history.Event{Observation: history.New(strings.Repeat("f", 64), key, 1_000_000, offer.DeliveryID(uuid.New()), false, row)}
