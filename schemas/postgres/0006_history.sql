@@ -96,15 +96,17 @@ GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
 -- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
 CREATE TABLE decision (
     tenant      text        NOT NULL,
-    subject     uuid        NOT NULL, -- a run, or an observation
+    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name
     n           int         NOT NULL CHECK (n > 0),
-    kind        text        NOT NULL CHECK (kind IN ('run', 'observation')),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed')),
     lane        int         NOT NULL,
     seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
-    verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded')),
+    verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded', 'retracted', 'restored',
+                                                        'suspended', 'resumed')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
     offer       uuid,                 -- of an observation
-    account     text,                 -- of a complete snapshot,
+    feed        text,                 -- of a feed
+    account     text,                 -- of a feed, and of a complete snapshot,
     as_of       bigint,               -- and when it was taken: what its account has and it lacks is deleted as of then
     reason      text,
     actor       text,
@@ -112,13 +114,17 @@ CREATE TABLE decision (
     recorded_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, subject, n),
     CHECK ((kind = 'observation') = (offer IS NOT NULL)),
-    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2 AND account IS NOT NULL)
+    CHECK ((kind = 'feed') = (feed IS NOT NULL)),
+    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2 AND account IS NOT NULL),
+    CHECK (kind <> 'feed' OR account IS NOT NULL)
 );
 CREATE UNIQUE INDEX decision_lane ON decision (lane, seq);
 CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHERE as_of IS NOT NULL;
 -- That there is none is asked by every fold.
 CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'observation';
-CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_audit']);
+CREATE INDEX decision_delivery ON decision (tenant, subject) WHERE kind = 'delivery';
+CREATE INDEX decision_feed ON decision (tenant, feed, n) WHERE kind = 'feed';
+CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON decision TO offerlog_ingest;
 GRANT SELECT ON decision TO offerlog_project;
 

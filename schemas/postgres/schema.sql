@@ -3,11 +3,113 @@ CREATE SCHEMA audit_v1;
 
 ALTER SCHEMA audit_v1 OWNER TO postgres;
 
+CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, revision_key text, deleted boolean, standing integer, reason text, since_ns bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT o.strong, o.ord, o.mapping_version, o.content, o.id, o.account, o.record, o.revision_key, o.deleted,
+           CASE WHEN b.reason IS NULL THEN c.standing ELSE 0 END,
+           coalesce(b.reason, CASE WHEN c.standing = 0 THEN c.reason END),
+           c.since_ns
+      FROM observation AS o
+     -- What keeps a whole observation out.
+     CROSS JOIN LATERAL (
+         SELECT coalesce(
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'feed'))
+                     THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.feed) = (o.tenant, o.feed)
+                              AND d.kind = 'feed'
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END,
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'observation'))
+                     THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.subject) = (o.tenant, o.id)
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END,
+                -- A deletion that a snapshot implies is out as soon as a newer snapshot of its account counts.
+                CASE WHEN o.mapping_version = 0
+                      AND EXISTS (SELECT
+                                    FROM decision AS d
+                                   WHERE (d.tenant, d.account) = (o.tenant, o.account)
+                                     AND (d.as_of, d.subject) > (o.ord, o.run)
+                                     AND d.as_of IS NOT NULL
+                                     AND d.seq <= upto[array_position(lanes, d.lane)]
+                                     AND NOT EXISTS (SELECT
+                                                       FROM decision AS later
+                                                      WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
+                                                        AND later.n > d.n
+                                                        AND later.seq <= upto[array_position(lanes, later.lane)]))
+                     THEN 'snapshot_passed' END)) AS b (reason)
+     -- Its claims: the first one, and those that restate it.
+     CROSS JOIN LATERAL (
+         SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
+           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns
+                  UNION ALL
+                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns
+                   FROM sighting AS s
+                  WHERE (s.tenant, s.offer, s.observation) = (of_tenant, of_offer, o.id)) AS k
+          CROSS JOIN LATERAL (
+              SELECT CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'delivery'))
+                          THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                                  FROM decision AS d
+                                 WHERE (d.tenant, d.subject) = (of_tenant, k.delivery)
+                                   AND d.kind = 'delivery'
+                                   AND d.seq <= upto[array_position(lanes, d.lane)]
+                                 ORDER BY d.n DESC
+                                 LIMIT 1) END,
+                     CASE WHEN k.run IS NOT NULL
+                          THEN (SELECT ARRAY[d.standing::text, d.verdict]
+                                  FROM decision AS d
+                                 WHERE (d.tenant, d.subject) = (of_tenant, k.run)
+                                   AND d.seq <= upto[array_position(lanes, d.lane)]
+                                 ORDER BY d.n DESC
+                                 LIMIT 1) END) AS d (retracted, run)
+          CROSS JOIN LATERAL (
+              SELECT CASE WHEN d.retracted IS NOT NULL THEN 0
+                          WHEN k.run IS NULL THEN 2
+                          WHEN d.run IS NOT NULL THEN d.run[1]::int
+                          WHEN k.held THEN 0
+                          ELSE 1 END,
+                     coalesce(d.retracted, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+          WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
+     WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
+       AND c.standing IS NOT NULL
+$$;
+
+ALTER FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+
 CREATE FUNCTION public.current_tenant() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN NULLIF(current_setting('offerlog.tenant'::text, true), ''::text);
 
 ALTER FUNCTION public.current_tenant() OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, deleted boolean, flags text[])
+    LANGUAGE sql STABLE
+    AS $$
+    WITH equals AS MATERIALIZED (
+        SELECT c.*
+          FROM candidates(of_tenant, of_offer, lanes, upto) AS c
+         WHERE c.standing > 0
+           AND (as_of IS NULL OR c.since_ns <= as_of)
+         ORDER BY c.strong DESC, c.ord DESC
+         FETCH FIRST ROW WITH TIES)
+    SELECT e.strong, e.ord, e.mapping_version, e.content, e.observation, e.account, e.record, e.deleted,
+           array_remove(ARRAY[CASE WHEN EXISTS (SELECT
+                                                  FROM equals AS x
+                                                 WHERE x.revision_key <> e.revision_key
+                                                   AND x.content <> e.content
+                                                   AND x.mapping_version > 0) THEN 'ambiguous_order' END,
+                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL)
+      FROM equals AS e
+     ORDER BY e.mapping_version DESC, e.content DESC, e.observation DESC
+     LIMIT 1
+$$;
+
+ALTER FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
 
 CREATE PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[])
     LANGUAGE plpgsql
@@ -375,6 +477,7 @@ CREATE TABLE public.decision (
     verdict text NOT NULL,
     standing smallint NOT NULL,
     offer uuid,
+    feed text,
     account text,
     as_of bigint,
     reason text,
@@ -382,11 +485,13 @@ CREATE TABLE public.decision (
     command uuid,
     recorded_at timestamp with time zone NOT NULL,
     CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
-    CONSTRAINT decision_check1 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2) AND (account IS NOT NULL)))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text]))),
+    CONSTRAINT decision_check1 CHECK (((kind = 'feed'::text) = (feed IS NOT NULL))),
+    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_check3 CHECK (((kind <> 'feed'::text) OR (account IS NOT NULL))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text]))),
     CONSTRAINT decision_n_check CHECK ((n > 0)),
     CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
-    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text])))
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text])))
 );
 
 ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
@@ -1370,6 +1475,10 @@ ALTER TABLE ONLY public.tenant_key
 ALTER TABLE ONLY public.token
     ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
 
+CREATE INDEX decision_delivery ON public.decision USING btree (tenant, subject) WHERE (kind = 'delivery'::text);
+
+CREATE INDEX decision_feed ON public.decision USING btree (tenant, feed, n) WHERE (kind = 'feed'::text);
+
 CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
 
 CREATE INDEX decision_observation ON public.decision USING btree (tenant, subject) WHERE (kind = 'observation'::text);
@@ -1502,6 +1611,8 @@ CREATE POLICY tenant_offerlog_audit ON public.tenant_key FOR SELECT TO offerlog_
 CREATE POLICY tenant_offerlog_audit ON public.token FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.current_offer FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.decision FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.feed FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
@@ -1780,6 +1891,7 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
 
 GRANT SELECT ON TABLE audit_v1.current_offer TO offerlog_inspect;
 
+GRANT SELECT ON TABLE public.decision TO offerlog_read;
 GRANT SELECT ON TABLE public.decision TO offerlog_audit;
 GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;

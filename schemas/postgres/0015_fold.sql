@@ -1,0 +1,120 @@
+-- +goose Up
+-- Which claims count, and what an offer shows by them, stands here and nowhere else: the projector, reads of the past and the
+-- build of a generation all ask these two functions. PostgreSQL puts their text into the asking statement, so the rights are
+-- the caller's, and what a caller does not use is not computed.
+--
+-- The past is a vector: of each lane in lanes the number in upto that it has reached. A claim or decision beyond it, or of a
+-- lane that it does not name, is not there. Of a subject's decisions that are there the one with the greatest n says how the
+-- subject's claims count: 0 not, 1 as a part, 2 fully.
+
+-- +goose StatementBegin
+-- candidates are the observations of an offer that somebody has claimed by then: how the best of the claims counts, from when on
+-- one that counts was true, and, where none does, why not. Where no decision of a kind was ever made, nothing is looked up
+-- for it.
+CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigint[])
+    RETURNS TABLE (strong bool, ord bigint, mapping_version int, content bytea, observation uuid, account text, record text,
+                   revision_key text, deleted bool, standing int, reason text, since_ns bigint)
+    LANGUAGE sql STABLE AS $$
+    SELECT o.strong, o.ord, o.mapping_version, o.content, o.id, o.account, o.record, o.revision_key, o.deleted,
+           CASE WHEN b.reason IS NULL THEN c.standing ELSE 0 END,
+           coalesce(b.reason, CASE WHEN c.standing = 0 THEN c.reason END),
+           c.since_ns
+      FROM observation AS o
+     -- What keeps a whole observation out.
+     CROSS JOIN LATERAL (
+         SELECT coalesce(
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'feed'))
+                     THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.feed) = (o.tenant, o.feed)
+                              AND d.kind = 'feed'
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END,
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'observation'))
+                     THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.subject) = (o.tenant, o.id)
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END,
+                -- A deletion that a snapshot implies is out as soon as a newer snapshot of its account counts.
+                CASE WHEN o.mapping_version = 0
+                      AND EXISTS (SELECT
+                                    FROM decision AS d
+                                   WHERE (d.tenant, d.account) = (o.tenant, o.account)
+                                     AND (d.as_of, d.subject) > (o.ord, o.run)
+                                     AND d.as_of IS NOT NULL
+                                     AND d.seq <= upto[array_position(lanes, d.lane)]
+                                     AND NOT EXISTS (SELECT
+                                                       FROM decision AS later
+                                                      WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
+                                                        AND later.n > d.n
+                                                        AND later.seq <= upto[array_position(lanes, later.lane)]))
+                     THEN 'snapshot_passed' END)) AS b (reason)
+     -- Its claims: the first one, and those that restate it.
+     CROSS JOIN LATERAL (
+         SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
+           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns
+                  UNION ALL
+                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns
+                   FROM sighting AS s
+                  WHERE (s.tenant, s.offer, s.observation) = (of_tenant, of_offer, o.id)) AS k
+          CROSS JOIN LATERAL (
+              SELECT CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'delivery'))
+                          THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
+                                  FROM decision AS d
+                                 WHERE (d.tenant, d.subject) = (of_tenant, k.delivery)
+                                   AND d.kind = 'delivery'
+                                   AND d.seq <= upto[array_position(lanes, d.lane)]
+                                 ORDER BY d.n DESC
+                                 LIMIT 1) END,
+                     CASE WHEN k.run IS NOT NULL
+                          THEN (SELECT ARRAY[d.standing::text, d.verdict]
+                                  FROM decision AS d
+                                 WHERE (d.tenant, d.subject) = (of_tenant, k.run)
+                                   AND d.seq <= upto[array_position(lanes, d.lane)]
+                                 ORDER BY d.n DESC
+                                 LIMIT 1) END) AS d (retracted, run)
+          CROSS JOIN LATERAL (
+              SELECT CASE WHEN d.retracted IS NOT NULL THEN 0
+                          WHEN k.run IS NULL THEN 2
+                          WHEN d.run IS NOT NULL THEN d.run[1]::int
+                          WHEN k.held THEN 0
+                          ELSE 1 END,
+                     coalesce(d.retracted, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+          WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
+     WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
+       AND c.standing IS NOT NULL
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION candidates OWNER TO offerlog_owner;
+
+-- +goose StatementBegin
+-- fold is what an offer shows: the candidate of the highest rank that counts and, where as_of is given, was true by then; no row
+-- where none is. The newest order of an offer is the end of its range of the primary key, so the look ends behind the first
+-- candidates that count, however long the history. The rank is the one that offer.Rank compares.
+CREATE FUNCTION fold(of_tenant text, of_offer uuid, lanes int[], upto bigint[], as_of bigint)
+    RETURNS TABLE (strong bool, ord bigint, mapping_version int, content bytea, observation uuid, account text, record text,
+                   deleted bool, flags text[])
+    LANGUAGE sql STABLE AS $$
+    WITH equals AS MATERIALIZED (
+        SELECT c.*
+          FROM candidates(of_tenant, of_offer, lanes, upto) AS c
+         WHERE c.standing > 0
+           AND (as_of IS NULL OR c.since_ns <= as_of)
+         ORDER BY c.strong DESC, c.ord DESC
+         FETCH FIRST ROW WITH TIES)
+    SELECT e.strong, e.ord, e.mapping_version, e.content, e.observation, e.account, e.record, e.deleted,
+           array_remove(ARRAY[CASE WHEN EXISTS (SELECT
+                                                  FROM equals AS x
+                                                 WHERE x.revision_key <> e.revision_key
+                                                   AND x.content <> e.content
+                                                   AND x.mapping_version > 0) THEN 'ambiguous_order' END,
+                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL)
+      FROM equals AS e
+     ORDER BY e.mapping_version DESC, e.content DESC, e.observation DESC
+     LIMIT 1
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION fold OWNER TO offerlog_owner;
