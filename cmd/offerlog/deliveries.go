@@ -133,7 +133,11 @@ func (a *app) showAttempt(d *receipt.Document) error {
 		lines = append(lines, line{"warning", strings.TrimSpace(fmt.Sprintf("row %d: %s %s", w.Row, w.Warning, w.Detail))})
 	}
 	if e := d.Artifact; e != nil {
-		lines = append(lines, line{"artifact", fmt.Sprintf("%s, entry %d/%d, %d bytes, sha256 %s", e.Object, e.Offset, e.Item, e.Length, e.SHA256)})
+		gone := ""
+		if e.State != "stored" {
+			gone = ", artifact_" + e.State + ": it cannot be read any more"
+		}
+		lines = append(lines, line{"artifact", fmt.Sprintf("%s, entry %d/%d, %d bytes, sha256 %s%s", e.Object, e.Offset, e.Item, e.Length, e.SHA256, gone)})
 	}
 	for _, id := range d.Observations {
 		lines = append(lines, line{"observation", id})

@@ -97,6 +97,7 @@ type Decision struct {
 	Offer      offer.OfferID     // of an observation
 	Account    string            // of a complete snapshot
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
+	Feed       string            // of a complete snapshot: which says so
 	Reason     string            // an operator's
 	Actor      string            // who commanded it; "": it follows from deliveries
 	Command    *offer.DeliveryID // nil: nobody commanded it
@@ -167,7 +168,7 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 	}
 	var (
 		tenants, kinds, verdicts, accounts = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		reasons, actors                    = make([]string, n), make([]string, n)
+		feeds, reasons, actors             = make([]string, n), make([]string, n), make([]string, n)
 		subjects                           = make([]uuid.UUID, n)
 		offers, commands                   = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
 		ns, lanes                          = make([]int, n), make([]int, n)
@@ -194,9 +195,9 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		if d.Command != nil {
 			commands[i] = uuid.NullUUID{UUID: uuid.UUID(*d.Command), Valid: true}
 		}
-		accounts[i], asOf[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Reason, d.Actor, d.RecordedAt
+		accounts[i], asOf[i], feeds[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Feed, d.Reason, d.Actor, d.RecordedAt
 	}
-	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, reasons, actors, commands, recorded)
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, reasons, actors, commands, recorded)
 	if err == nil && tag.RowsAffected() != int64(n) {
 		err = postgres.ErrLostRace
 	}
@@ -241,7 +242,7 @@ func List(ctx context.Context, q Querier, subjects []uuid.UUID) ([]Decision, err
 // Scan reads a row with the columns that list.sql has.
 func Scan(row pgx.CollectableRow) (d Decision, err error) {
 	var offerID, command uuid.NullUUID
-	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Reason,
+	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &d.Reason,
 		&d.Actor, &command, &d.RecordedAt); err != nil {
 		return d, err
 	}

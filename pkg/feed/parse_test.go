@@ -152,7 +152,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a counter without versions":                         {head + "sequential: true\n" + tail, []string{"6:13: sequential: true needs order: version"}},
 		"S_004_19 a tombstone horizon shorter than a replay": {head + "policy: {tombstone_horizon: 9599h}\n" + tail, []string{"6:29: policy.tombstone_horizon: 9599h is shorter than dedupe_horizon, 400d: what is replayed after a deletion was forgotten would be for sale again"}},
 		"a dedupe horizon longer than the default one":       {head + "policy: {dedupe_horizon: 401d}\n" + tail, []string{"6:1: policy.tombstone_horizon: 400d is shorter than dedupe_horizon, 401d"}},
-		"a retention of what always stays":                   {head + "retention: {observations: 1d}\n" + tail, []string{`6:13: retention.observations: is not a setting; known here: artifacts`}},
+		"a retention of what always stays":                   {head + "retention: {observations: 1d}\n" + tail, []string{`6:13: retention.observations: is not a setting; known here: artifacts, quarantine, runs`}},
 		"a retention that is none":                           {head + "retention: {artifacts: never}\n" + tail, []string{`6:24: retention.artifacts: "never" does not fit`}},
 		"horizons that are none":                             {head + "policy: {dedupe_horizon: 0d, tombstone_horizon: 1y}\n" + tail, []string{`6:26: policy.dedupe_horizon: "0d" does not fit; want a whole number of days, hours or minutes, such as 400d, 24h or 15m`, `6:49: policy.tombstone_horizon: "1y" does not fit`}},
 

@@ -211,11 +211,10 @@ func Horizons(ctx context.Context, q Querier) ([]Horizon, error) {
 	return horizons, nil
 }
 
-// A Kept is for how long a feed keeps the payloads of its deliveries.
+// A Kept is for how long a feed keeps kinds of record; 0: for ever.
 type Kept struct {
-	Tenant    string
-	Feed      string
-	Artifacts time.Duration
+	Tenant, Feed                string
+	Runs, Quarantine, Artifacts time.Duration
 }
 
 // Retentions reads those of the feeds that do not keep everything for ever, by tenant; the janitor's role may.
@@ -225,14 +224,19 @@ func Retentions(ctx context.Context, q Querier) ([]Kept, error) {
 		return nil, fmt.Errorf("read the retention of the feeds: %w", err)
 	}
 	kept, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k Kept, err error) {
-		var text string
-		if err := row.Scan(&k.Tenant, &k.Feed, &text); err != nil {
+		var texts struct{ runs, quarantine, artifacts string }
+		if err := row.Scan(&k.Tenant, &k.Feed, &texts.runs, &texts.quarantine, &texts.artifacts); err != nil {
 			return k, err
 		}
-		if k.Artifacts = time.Duration(parseDuration(text)); k.Artifacts == 0 {
-			err = fmt.Errorf("feed %s of tenant %s: retention.artifacts %q is no duration", k.Feed, k.Tenant, text)
+		for _, of := range []struct {
+			text string
+			to   *time.Duration
+		}{{texts.runs, &k.Runs}, {texts.quarantine, &k.Quarantine}, {texts.artifacts, &k.Artifacts}} {
+			if *of.to = time.Duration(parseDuration(of.text)); *of.to == 0 && of.text != "" {
+				return k, fmt.Errorf("feed %s of tenant %s: retention: %q is no duration", k.Feed, k.Tenant, of.text)
+			}
 		}
-		return k, err
+		return k, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the retention of the feeds: %w", err)

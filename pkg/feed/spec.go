@@ -87,7 +87,9 @@ type Policy struct {
 
 // Retention says for how long kinds of record are kept; what it does not name is kept for ever. Observations always are.
 type Retention struct {
-	Artifacts Duration `json:"artifacts,omitzero"` // the literal payloads
+	Runs       Duration `json:"runs,omitzero"`       // with their pages and what connectors said of them
+	Quarantine Duration `json:"quarantine,omitzero"` // entries about which nothing is open any more
+	Artifacts  Duration `json:"artifacts,omitzero"`  // the literal payloads
 }
 
 // problem says why the horizons do not go together, "" where they do. What comes again after its deletion was forgotten would

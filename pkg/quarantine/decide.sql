@@ -6,9 +6,9 @@ WITH decided AS (
            d.verdict, d.delivery, d.release, d.actor, d.reason, d.command, nullif(d.lane, 0), nullif(d.seq, 0), d.recorded_at
       FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[], $5::int[], $6::text[], $7::text[], $8::uuid[], $9::int[], $10::bigint[],
                   $11::timestamptz[]) AS d (tenant, entry, verdict, delivery, release, actor, reason, command, lane, seq, recorded_at)
-    RETURNING tenant, entry, verdict, release)
+    RETURNING tenant, entry, verdict, release, recorded_at)
 UPDATE quarantine AS q
-   SET state = d.verdict
+   SET state = d.verdict, settled_at = d.recorded_at
   FROM decided AS d
  WHERE (q.tenant, q.id) = (d.tenant, d.entry)
    AND q.state = 'open'

@@ -23,15 +23,18 @@ SELECT o.tenant, coalesce(o.feed, ''), o.delivery,
                           CASE WHEN o.outcome = 'accepted' THEN 1 END)
                + (SELECT count(*) FROM outcome AS x WHERE (x.tenant, x.delivery) = (o.tenant, o.delivery) AND x.outcome <> 'accepted')
        END,
-       -- How its claims count: as the last decision on its run says, or as it was taken.
+       -- How its claims count: as the last decision on its run says, or as the first of them was taken.
        CASE WHEN o.run IS NULL OR o.outcome = 'quarantined' THEN 2
             ELSE coalesce((SELECT coalesce((SELECT d.standing
                                               FROM decision AS d
-                                             WHERE (d.tenant, d.subject) = (g.tenant, g.run)
+                                             WHERE (d.tenant, d.subject) = (o.tenant, c.run)
                                              ORDER BY d.n DESC
-                                             LIMIT 1), CASE WHEN g.held THEN 0 ELSE 1 END)
-                             FROM run_page AS g
-                            WHERE (g.tenant, g.delivery) = (o.tenant, o.delivery)), 2) END
+                                             LIMIT 1), CASE WHEN c.held THEN 0 ELSE 1 END)
+                             FROM (SELECT b.run, b.held FROM observation AS b WHERE (b.lane, b.seq) = (s.lane, s.first_seq)
+                                    UNION ALL
+                                   SELECT g.run, g.held FROM sighting AS g WHERE (g.lane, g.seq) = (s.lane, s.first_seq)
+                                   OFFSET 0) AS c
+                            WHERE c.run IS NOT NULL), 2) END
   FROM unnest($1::int[], $2::bigint[], $3::int[]) AS p (lane, "offset", item)
   JOIN outcome AS o ON (o.lane, o."offset", o.item) = (p.lane, p."offset", p.item)
   JOIN lane AS l ON l.id = o.lane

@@ -17,8 +17,10 @@ var addSQL string
 
 // Kinds of record that are removed.
 const (
-	Keys      = "keys"      // of a tenant, and with them what its objects hold
-	Artifacts = "artifacts" // objects whose feeds do not keep them longer
+	Keys       = "keys"       // of a tenant, and with them what its objects hold
+	Artifacts  = "artifacts"  // objects whose feeds do not keep them longer
+	Runs       = "runs"       // with their pages and events
+	Quarantine = "quarantine" // entries that are settled
 )
 
 // A Receipt says what was removed, and on whose word.

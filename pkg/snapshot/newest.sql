@@ -1,7 +1,6 @@
 -- The newest complete snapshot of account ($1, $2) that counts, apart from the runs $3.
-SELECT d.subject, d.as_of, r.feed
+SELECT d.subject, d.as_of, d.feed
   FROM decision AS d
-  JOIN run AS r ON (r.tenant, r.id) = (d.tenant, d.subject)
  WHERE (d.tenant, d.account) = ($1, $2)
    AND d.as_of IS NOT NULL
    AND d.subject <> ALL ($3::uuid[])

@@ -101,7 +101,7 @@ func (s *Snapshot) newer(than *Snapshot) bool {
 
 // Newest returns the newest snapshot of an account that counts: as it stands, and as the decisions make it that this
 // transaction is about to record. Nil: there is none.
-func Newest(ctx context.Context, tx pgx.Tx, at decision.Account, decisions []*decision.Decision, feed string) (before, after *Snapshot, err error) {
+func Newest(ctx context.Context, tx pgx.Tx, at decision.Account, decisions []*decision.Decision) (before, after *Snapshot, err error) {
 	var decided []uuid.UUID
 	for _, d := range decisions {
 		if d.Tenant == at.Tenant {
@@ -122,7 +122,7 @@ func Newest(ctx context.Context, tx pgx.Tx, at decision.Account, decisions []*de
 		if d.AsOf == nil || (decision.Account{Tenant: d.Tenant, Name: d.Account}) != at {
 			continue
 		}
-		if s := (&Snapshot{Run: d.ID, AsOf: *d.AsOf, Feed: feed}); s.newer(after) {
+		if s := (&Snapshot{Run: d.ID, AsOf: *d.AsOf, Feed: d.Feed}); s.newer(after) {
 			after = s
 		}
 	}

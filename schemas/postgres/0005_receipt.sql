@@ -91,14 +91,19 @@ CREATE TABLE quarantine (
     observation      uuid,                 -- and the observation that it contradicts
     state            text        NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'resolved')),
     resolved_by      uuid,                 -- the delivery that was accepted in the end
+    settled_at       timestamptz,          -- since when its state is final
     recorded_at      timestamptz NOT NULL,
-    PRIMARY KEY (tenant, id)
+    PRIMARY KEY (tenant, id),
+    CHECK ((state = 'open') = (settled_at IS NULL))
 );
 CREATE INDEX quarantine_delivery ON quarantine (tenant, delivery) WHERE state = 'open';
-CALL protect('quarantine', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CREATE INDEX quarantine_settled ON quarantine (tenant, feed, settled_at) WHERE state <> 'open';
+CALL protect('quarantine', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON quarantine TO offerlog_ingest;
+GRANT SELECT (tenant, id, feed, delivery, lane, "offset", item, state, settled_at), UPDATE (settled_at), DELETE ON quarantine TO offerlog_janitor;
 
--- A run exists from its first event or page. The row is its lock: what is decided about a run is decided under it.
+-- A run exists from its first event or page. The row is its lock: what is decided about a run is decided under it. The janitor
+-- removes it, with all that came of it, when its feed keeps runs no longer.
 CREATE TABLE run (
     tenant      text        NOT NULL,
     id          uuid        NOT NULL, -- derived from tenant, feed and name
@@ -108,9 +113,10 @@ CREATE TABLE run (
     PRIMARY KEY (tenant, id)
 );
 CREATE INDEX run_recorded ON run (tenant, recorded_at);
-CALL protect('run', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CALL protect('run', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 -- UPDATE is what a lock of a row needs; nothing updates one.
 GRANT SELECT, INSERT, UPDATE ON run TO offerlog_ingest;
+GRANT SELECT, UPDATE (recorded_at), DELETE ON run TO offerlog_janitor;
 
 -- The accepted deliveries of a run.
 CREATE TABLE run_page (
@@ -126,8 +132,9 @@ CREATE TABLE run_page (
     PRIMARY KEY (tenant, run, page, delivery)
 );
 CREATE UNIQUE INDEX run_page_delivery ON run_page (tenant, delivery);
-CALL protect('run_page', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CALL protect('run_page', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON run_page TO offerlog_ingest;
+GRANT SELECT, DELETE ON run_page TO offerlog_janitor;
 
 -- What connectors said of a run.
 CREATE TABLE run_event (
@@ -144,5 +151,6 @@ CREATE TABLE run_event (
     recorded_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, run, delivery)
 );
-CALL protect('run_event', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CALL protect('run_event', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON run_event TO offerlog_ingest;
+GRANT SELECT, DELETE ON run_event TO offerlog_janitor;

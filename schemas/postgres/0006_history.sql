@@ -105,18 +105,17 @@ CREATE TABLE decision (
                                                         'suspended', 'resumed')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
     offer       uuid,                 -- of an observation
-    feed        text,                 -- of a feed
-    account     text,                 -- of a feed, and of a complete snapshot,
-    as_of       bigint,               -- and when it was taken: what its account has and it lacks is deleted as of then
+    feed        text,                 -- of a feed, and of a complete snapshot,
+    account     text,                 -- which has an account,
+    as_of       bigint,               -- and of the snapshot when it was taken: what its account has and it lacks is deleted as of then
     reason      text,
     actor       text,
     command     uuid,                 -- the delivery id of the command; null: nobody commanded it
     recorded_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, subject, n),
     CHECK ((kind = 'observation') = (offer IS NOT NULL)),
-    CHECK ((kind = 'feed') = (feed IS NOT NULL)),
-    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2 AND account IS NOT NULL),
-    CHECK (kind <> 'feed' OR account IS NOT NULL)
+    CHECK ((kind = 'feed' OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
+    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2)
 );
 CREATE UNIQUE INDEX decision_lane ON decision (lane, seq);
 CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHERE as_of IS NOT NULL;

@@ -73,7 +73,7 @@ SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.deliv
   FROM sighting AS s;
 
 CREATE VIEW audit_v1.eligibility AS
-SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.reason, d.actor, d.command,
+SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.feed, d.reason, d.actor, d.command,
        d.recorded_at
   FROM decision AS d;
 COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
@@ -115,7 +115,7 @@ SELECT g.id, g.created_at, g.retired_at, g.id = p.active AS active
 
 CREATE VIEW audit_v1.quarantine AS
 SELECT q.tenant, q.id, q.delivery, q.feed, q.row, q.reason, q.detail, q.lane, q."offset", q.item, q.archived, q.fingerprint, q.state,
-       q.recorded_at
+       q.recorded_at, q.settled_at
   FROM quarantine AS q;
 
 CREATE VIEW audit_v1.run AS

@@ -485,9 +485,8 @@ CREATE TABLE public.decision (
     command uuid,
     recorded_at timestamp with time zone NOT NULL,
     CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
-    CONSTRAINT decision_check1 CHECK (((kind = 'feed'::text) = (feed IS NOT NULL))),
-    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2) AND (account IS NOT NULL)))),
-    CONSTRAINT decision_check3 CHECK (((kind <> 'feed'::text) OR (account IS NOT NULL))),
+    CONSTRAINT decision_check1 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
     CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text]))),
     CONSTRAINT decision_n_check CHECK ((n > 0)),
     CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
@@ -510,6 +509,7 @@ CREATE VIEW audit_v1.eligibility AS
     d.offer,
     d.account,
     d.as_of,
+    d.feed,
     d.reason,
     d.actor,
     d.command,
@@ -924,7 +924,9 @@ CREATE TABLE public.quarantine (
     observation uuid,
     state text DEFAULT 'open'::text NOT NULL,
     resolved_by uuid,
+    settled_at timestamp with time zone,
     recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT quarantine_check CHECK (((state = 'open'::text) = (settled_at IS NULL))),
     CONSTRAINT quarantine_state_check CHECK ((state = ANY (ARRAY['open'::text, 'released'::text, 'rejected'::text, 'resolved'::text])))
 );
 
@@ -946,7 +948,8 @@ CREATE VIEW audit_v1.quarantine AS
     q.archived,
     q.fingerprint,
     q.state,
-    q.recorded_at
+    q.recorded_at,
+    q.settled_at
    FROM public.quarantine q;
 
 ALTER TABLE audit_v1.quarantine OWNER TO offerlog_inspector;
@@ -1497,6 +1500,8 @@ CREATE UNIQUE INDEX quarantine_decision_release ON public.quarantine_decision US
 
 CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, delivery) WHERE (state = 'open'::text);
 
+CREATE INDEX quarantine_settled ON public.quarantine USING btree (tenant, feed, settled_at) WHERE (state <> 'open'::text);
+
 CREATE UNIQUE INDEX run_page_delivery ON public.run_page USING btree (tenant, delivery);
 
 CREATE INDEX run_recorded ON public.run USING btree (tenant, recorded_at);
@@ -1746,9 +1751,15 @@ CREATE POLICY worker_offerlog_janitor ON public.outcome TO offerlog_janitor USIN
 
 CREATE POLICY worker_offerlog_janitor ON public.pruning TO offerlog_janitor USING (true) WITH CHECK (true);
 
-CREATE POLICY worker_offerlog_janitor ON public.quarantine FOR SELECT TO offerlog_janitor USING (true);
+CREATE POLICY worker_offerlog_janitor ON public.quarantine TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.receipt TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.run TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.run_event TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.run_page TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.sighting FOR SELECT TO offerlog_janitor USING (true);
 
@@ -1905,6 +1916,8 @@ GRANT SELECT(n) ON TABLE public.decision TO offerlog_janitor;
 
 GRANT SELECT(verdict) ON TABLE public.decision TO offerlog_janitor;
 
+GRANT SELECT(recorded_at) ON TABLE public.decision TO offerlog_janitor;
+
 GRANT SELECT ON TABLE audit_v1.eligibility TO offerlog_inspect;
 
 GRANT SELECT,INSERT ON TABLE public.gap TO offerlog_ingest;
@@ -1988,10 +2001,15 @@ GRANT SELECT ON TABLE audit_v1.pruning TO offerlog_inspect;
 GRANT SELECT ON TABLE public.quarantine TO offerlog_audit;
 GRANT SELECT ON TABLE public.quarantine TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantine TO offerlog_ingest;
+GRANT DELETE ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(tenant) ON TABLE public.quarantine TO offerlog_janitor;
 
+GRANT SELECT(id) ON TABLE public.quarantine TO offerlog_janitor;
+
 GRANT SELECT(delivery) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(feed) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(lane) ON TABLE public.quarantine TO offerlog_janitor;
 
@@ -2000,6 +2018,8 @@ GRANT SELECT("offset") ON TABLE public.quarantine TO offerlog_janitor;
 GRANT SELECT(item) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(state) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(settled_at),UPDATE(settled_at) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.quarantine TO offerlog_inspect;
 
@@ -2033,16 +2053,21 @@ GRANT SELECT ON TABLE audit_v1.replay TO offerlog_inspect;
 GRANT SELECT ON TABLE public.run TO offerlog_audit;
 GRANT SELECT ON TABLE public.run TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.run TO offerlog_ingest;
+GRANT SELECT,DELETE ON TABLE public.run TO offerlog_janitor;
+
+GRANT UPDATE(recorded_at) ON TABLE public.run TO offerlog_janitor;
 
 GRANT SELECT ON TABLE public.run_page TO offerlog_audit;
 GRANT SELECT ON TABLE public.run_page TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.run_page TO offerlog_ingest;
+GRANT SELECT,DELETE ON TABLE public.run_page TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.run TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.run_event TO offerlog_audit;
 GRANT SELECT ON TABLE public.run_event TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.run_event TO offerlog_ingest;
+GRANT SELECT,DELETE ON TABLE public.run_event TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.run_event TO offerlog_inspect;
 

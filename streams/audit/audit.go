@@ -190,7 +190,7 @@ type check struct{ invariant, name string }
 
 var checks = []check{
 	{"I2", "i2_items"}, {"I3", "i3_once"}, {"I3", "i3_receipts"}, {"I3", "i3_repeats"}, {"I4", "i4_archived"}, {"I4", "i4_pruned"}, {"I5", "i5_numbers"}, {"I5", "i5_implied"},
-	{"I6", "i6_sightings"}, {"I7", "i7_journal"}, {"I7", "i7_gaps"}, {"I8", "i8_history"}, {"I8", "i8_outbox"}, {"I12", "i12_unclaimed"}, {"I13", "i13_positions"},
+	{"I6", "i6_sightings"}, {"I6", "i6_pruned"}, {"I7", "i7_journal"}, {"I7", "i7_gaps"}, {"I8", "i8_history"}, {"I8", "i8_outbox"}, {"I12", "i12_unclaimed"}, {"I13", "i13_positions"},
 }
 
 // tables runs what set-based SQL can tell.

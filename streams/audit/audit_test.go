@@ -199,7 +199,7 @@ func TestAReportShowsAHundredViolationsAndCountsAll(t *testing.T) {
 	if i := r.Invariants[2]; i.Found != 140 || len(i.Violations) != 100 {
 		t.Errorf("got %d violations, %d of them shown, want 140 and 100", i.Found, len(i.Violations))
 	}
-	if got := text(t, r); !strings.Contains(got, "\nI3   FAILED  199 receipts") || !strings.HasSuffix(got, "\nI3: 40 more\n") {
+	if got := text(t, r); !strings.Contains(got, "\nI3   FAILED  200 receipts") || !strings.HasSuffix(got, "\nI3: 40 more\n") {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -75,6 +75,8 @@ var defects = map[string]struct {
 	"an observation's id is changed":              {`UPDATE observation SET id = gen_random_uuid()` + recordC, "I5 I6 I9 I12", "I6: an observation is not the one that its columns name"},
 	"an observation's digest is changed":          {`UPDATE observation SET content = sha256('x')` + recordC, "I5 I6 I12 I13", "I6: an observation's content does not have its digest"},
 	"a sighting restates nothing":                 {`UPDATE sighting SET ord = ord + 1 WHERE (lane, seq) = (SELECT lane, seq FROM sighting ORDER BY lane, seq LIMIT 1)`, "I5 I6 I9", "I6: a sighting restates an observation that does not exist"},
+	"an entry of quarantine is deleted":           {`DELETE FROM quarantine WHERE reason = 'replay_payload_mismatch'`, "I6", "I6: an entry of quarantine is gone, and no receipt says why"},
+	"the pages of runs are deleted":               {`DELETE FROM run_page`, "I6", "I6: what came of a run is gone, and no receipt says why"},
 	"a deletion that a catalogue implies is lost": {`DELETE FROM observation WHERE record = 'Y' AND mapping_version = 0`, "I5 I8 I9 I12 I13", "I5: a record that the newest snapshot lacks is not deleted"},
 	"a deletion is of another run":                {`UPDATE observation SET run = gen_random_uuid() WHERE record = 'Y' AND mapping_version = 0`, "I5 I6 I9 I12 I13", "I5: a deletion follows from no snapshot"},
 	"a catalogue is taken later":                  {`UPDATE decision SET as_of = as_of + 1 WHERE as_of = (SELECT max(as_of) FROM decision)`, "I5 I9 I12 I13", "I5: a deletion follows from no snapshot"},

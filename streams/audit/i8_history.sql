@@ -15,7 +15,7 @@ WITH claim AS (
       FROM audit_v1.quarantine_decision AS q
      WHERE q.lane IS NOT NULL)
 SELECT CASE WHEN c.seq = c.before THEN 'a number of history is there twice' ELSE 'numbers are missing in history' END AS what,
-       c.tenant, coalesce(c.delivery::text, '') AS delivery, c.observation::text, c.lane, c.before + 1 AS seq,
+       c.tenant, coalesce(c.delivery::text, '') AS delivery, coalesce(c.observation::text, '') AS observation, c.lane, c.before + 1 AS seq,
        format('number %s follows %s', c.seq, c.before) AS detail
   FROM (SELECT c.tenant, c.delivery, c.observation, c.lane, c.seq,
                lag(c.seq, 1, 0::bigint) OVER (PARTITION BY c.lane ORDER BY c.seq) AS before

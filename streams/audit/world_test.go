@@ -96,6 +96,14 @@ func row(sku string, rev int, rest string) string {
 	return fmt.Sprintf(`{"sku": %q, "rev": %d, "qty": 6, "ts": "2025-03-01T07:00:%02dZ"%s}`, sku, rev, rev, rest)
 }
 
+// page is an event as the only page of a run.
+func page(run string, r *kgo.Record) *kgo.Record {
+	for _, a := range [][2]string{{"runid", run}, {"page", "1"}, {"pages", "1"}} {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "ce_" + a[0], Value: []byte(a[1])})
+	}
+	return r
+}
+
 // A world is an installation at rest, with one of everything that can happen to a delivery.
 type world struct {
 	*pipeline.Pipeline
@@ -144,6 +152,7 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 		event("/strong", "D-9", `[]`),                                                                    // no rows
 		{Topic: streams.Deliveries, Value: []byte("nonsense")},                                           // no event
 		catalogue("S-1", 1, "X", "Y", "Z"), catalogue("S-2", 2, "X", "Y"), catalogue("S-3", 3, "X", "V"), // Z goes, and then Y
+		page("RUN", event("/strong", "P-1", "["+row("P", 1, "")+"]")), // the only one of its run
 		batch(`[]`), // no events
 		batch(`[{"specversion": "1.0", "id": "B-1", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("G", 1, "") + `]},
 		        {"specversion": "1.0", "id": "B-2", "source": "/strong", "type": "offerlog.delivery.v1", "data": [` + row("H", 1, "") + `]}]`),

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
@@ -130,6 +132,35 @@ func TestAKeyThatExpiresWhileItIsClaimed(t *testing.T) {
 		if o.Outcome == "accepted" && !o.Archived {
 			t.Errorf("%v was accepted without evidence", o)
 		}
+	}
+	s.verify()
+}
+
+// What comes again of a run after its receipt has gone is taken for new, and adds nothing to the run.
+func TestS_000_54_a_run_comes_again_after_its_horizon(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, weak))
+	parts := []*kgo.Record{
+		delivery("R1/started", `{"pages": 2}`, "type", streams.RunStarted, "runid", "R1", "time", "2025-03-01T08:00:00Z"),
+		delivery("R1/1", `{"sku": "A", "qty": 6}`, "runid", "R1", "page", "1", "pages", "2", "time", "2025-03-01T08:00:00Z"),
+		delivery("R1/2", `{"sku": "B", "qty": 6}`, "runid", "R1", "page", "2", "pages", "2", "time", "2025-03-01T08:00:00Z"),
+		delivery("R1/completed", `{"pages": 2}`, "type", streams.RunCompleted, "runid", "R1", "time", "2025-03-01T08:00:00Z"),
+	}
+	s.Feed(s.rng, parts...)
+	s.SettleOffers()
+	stored := func() string {
+		return ask[string](s, "SELECT string_agg(x, ' ' ORDER BY x) FROM (SELECT r::text AS x FROM audit_v1.run AS r UNION ALL SELECT e::text FROM audit_v1.run_event AS e) AS x")
+	}
+	before := stored()
+	s.tidy(401 * day)
+	s.Feed(s.rng, parts...)
+	s.SettleOffers()
+	for _, id := range []string{"R1/started", "R1/1", "R1/2", "R1/completed"} {
+		s.wantTally(id, "accepted 2, duplicate 2")
+	}
+	if got := stored(); got != before {
+		t.Errorf("the run is %s, want %s", got, before)
 	}
 	s.verify()
 }

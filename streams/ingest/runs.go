@@ -127,7 +127,7 @@ func (st *settlement) asSnapshot(s *run.Standing, d decision.Decision) decision.
 	if f != nil && f.Mode == feed.ModeSnapshot && d.Standing == decision.Counting && s.Whole() && s.Rejected == 0 {
 		d.AsOf = s.AsOf
 		if d.AsOf != nil {
-			d.Account = f.Account
+			d.Account, d.Feed = f.Account, f.Name
 		}
 	}
 	return d
@@ -170,8 +170,7 @@ func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts ma
 		if e == nil {
 			continue
 		}
-		feedName := st.registry.Snapshots(at.Tenant, at.Name).Name
-		before, after, err := snapshot.Newest(ctx, tx, at, st.decisions, feedName)
+		before, after, err := snapshot.Newest(ctx, tx, at, st.decisions)
 		if err != nil {
 			return err
 		}

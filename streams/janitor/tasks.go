@@ -6,13 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/lane"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/retention"
+	"github.com/offerlog/offerlog/pkg/run"
 )
 
 // A task is one kind of thing that time leaves behind.
@@ -39,6 +42,12 @@ func tasks(store archive.Store) []task {
 			}
 			return receipt.Expire(ctx, tx, feeds, now)
 		}},
+		{"expire-runs", time.Hour, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			return expireKind(ctx, tx, now, retention.Runs, func(k feed.Kept) time.Duration { return k.Runs }, run.Expire)
+		}},
+		{"expire-quarantine", time.Hour, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			return expireKind(ctx, tx, now, retention.Quarantine, func(k feed.Kept) time.Duration { return k.Quarantine }, quarantine.Expire)
+		}},
 	}
 	if store != nil {
 		// Before objects are collected, so that those which expire go in the same sweep.
@@ -50,6 +59,33 @@ func tasks(store archive.Store) []task {
 	return list
 }
 
+// notKept is why something is removed.
+const notKept = "its feed keeps it no longer"
+
+// expireKind removes records of one kind that their feed does not keep any longer: those of one feed a step, with a receipt.
+func expireKind(ctx context.Context, tx pgx.Tx, now time.Time, kind string, of func(feed.Kept) time.Duration,
+	expire func(ctx context.Context, tx pgx.Tx, tenant, feed string, before time.Time) (uuid.UUID, int64, error)) (int, error) {
+	kept, err := feed.Retentions(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range kept {
+		if of(k) == 0 {
+			continue
+		}
+		before := now.Add(-of(k))
+		id, expired, err := expire(ctx, tx, k.Tenant, k.Feed, before)
+		if err != nil {
+			return 0, err
+		}
+		if expired > 0 {
+			return int(expired), retention.Add(ctx, tx, retention.Receipt{Tenant: k.Tenant, ID: id, Kind: kind, Feed: k.Feed, Before: &before, Removed: expired,
+				Reason: notKept, RecordedAt: now})
+		}
+	}
+	return 0, nil
+}
+
 // expireArtifacts lets payloads go that their feeds do not keep any longer: those of one tenant a step, with a receipt.
 func expireArtifacts(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
 	kept, err := feed.Retentions(ctx, tx)
@@ -58,7 +94,9 @@ func expireArtifacts(ctx context.Context, tx pgx.Tx, now time.Time) (int, error)
 	}
 	aged := map[string][]archive.Aged{}
 	for _, k := range kept {
-		aged[k.Tenant] = append(aged[k.Tenant], archive.Aged{Feed: k.Feed, Before: now.Add(-k.Artifacts)})
+		if k.Artifacts > 0 {
+			aged[k.Tenant] = append(aged[k.Tenant], archive.Aged{Feed: k.Feed, Before: now.Add(-k.Artifacts)})
+		}
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(aged)) {
 		id, expired, err := archive.Expire(ctx, tx, tenant, aged[tenant])
@@ -68,7 +106,7 @@ func expireArtifacts(ctx context.Context, tx pgx.Tx, now time.Time) (int, error)
 		if expired == 0 {
 			continue
 		}
-		r := retention.Receipt{Tenant: tenant, ID: id, Kind: retention.Artifacts, Removed: expired, Reason: "their feeds keep them no longer", RecordedAt: now}
+		r := retention.Receipt{Tenant: tenant, ID: id, Kind: retention.Artifacts, Removed: expired, Reason: notKept, RecordedAt: now}
 		return int(expired), retention.Add(ctx, tx, r)
 	}
 	return 0, nil
