@@ -10,7 +10,10 @@
 // never in memory; each can be killed at any moment and run again elsewhere.
 package streams
 
-import "github.com/offerlog/offerlog/pkg/kafka"
+import (
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/run"
+)
 
 // Topics, by their own names. An installation may put a prefix before all of them, so that several share a cluster.
 const (
@@ -58,6 +61,9 @@ const (
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 )
+
+// RunEvents are the types of events that tell of runs, and what each tells.
+var RunEvents = map[string]run.Kind{RunStarted: run.Started, RunCompleted: run.Completed, RunFailed: run.Failed}
 
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
 // its key is tenant/kind/id of what was decided about, as decision.Decision.Key writes it.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	runs "github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/pkg/token"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/gateway"
@@ -94,11 +96,7 @@ mapping:
 // publish runs the command.
 func (in *intake) publish(args ...string) {
 	in.t.Helper()
-	var out, errs bytes.Buffer
-	a := &app{stdout: &out, stderr: &errs, environ: []string{"OFFERLOG_KAFKA=" + strings.Join(in.Cluster.Brokers, ","), "OFFERLOG_POSTGRES=" + in.DSN, "OFFERLOG_TENANT=t1"}}
-	if exit := a.execute(in.t.Context(), append([]string{"publish"}, args...)); exit != 0 {
-		in.t.Fatalf("publish %q: exit %d: %s", args, exit, errs.String())
-	}
+	in.offerlog(append([]string{"publish"}, args...)...)
 }
 
 // call is a webhook: the supplier posts an event of its own making.
@@ -119,6 +117,40 @@ func (in *intake) call(id string, body []byte) {
 	if resp.StatusCode != http.StatusAccepted {
 		in.t.Fatalf("call %s: %s", id, resp.Status)
 	}
+}
+
+// tell is a connector without Kafka that says something of the run EXP-1, or sends a page of it.
+func (in *intake) tell(kind, id, data string, page string) {
+	in.t.Helper()
+	req, err := http.NewRequestWithContext(in.t.Context(), http.MethodPost, in.gateway+gateway.Path, strings.NewReader(data))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Authorization": "Bearer " + in.secret.Reveal(), "Content-Type": "application/json", "ce-specversion": "1.0",
+		"ce-type": kind, "ce-source": "/pages", "ce-id": id, "ce-runid": "EXP-1", "ce-page": page} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		in.t.Fatalf("tell %s: %s", id, resp.Status)
+	}
+}
+
+// offerlog runs a command as the operator of tenant t1, and returns what it prints.
+func (in *intake) offerlog(args ...string) string {
+	in.t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs, environ: []string{"OFFERLOG_KAFKA=" + strings.Join(in.Cluster.Brokers, ","), "OFFERLOG_POSTGRES=" + in.DSN, "OFFERLOG_TENANT=t1"}}
+	if exit := a.execute(in.t.Context(), args); exit != 0 {
+		in.t.Fatalf("offerlog %q: exit %d: %s", args, exit, errs.String())
+	}
+	return out.String()
 }
 
 // body is what a supplier sends: rows of its range, of which each says its quantity.
@@ -229,4 +261,45 @@ func (in *intake) outcomes(way string) (counts string) {
 		in.t.Fatal(err)
 	}
 	return counts
+}
+
+// Of a page that could not be fetched the run log names the page, the attempt, the time and the error; once the page has come,
+// the run is whole and the failure still told.
+func TestS_000_12_the_run_log_diagnoses_a_failed_page(t *testing.T) {
+	in := newIntake(t, []string{"pages"})
+	page := func(n int) {
+		in.tell(streams.DeliveryType, fmt.Sprint("EXP-1/", n), string(body(n, n)), fmt.Sprint(n))
+	}
+	in.tell(streams.RunStarted, "EXP-1/started", `{"pages": 3, "credential": "vault:suppliers/acme#reader", "started_at": "2026-03-02T07:00:00Z"}`, "")
+	page(1)
+	page(2)
+	in.tell(streams.RunFailed, "EXP-1/3/failed", `{"page": 3, "attempt": 2, "error": "503 Service Unavailable", "failed_at": "2026-03-02T07:01:30Z"}`, "")
+	in.Settle()
+	const failure = "page 3, attempt 2, 2026-03-02T07:01:30Z: 503 Service Unavailable"
+	check := func(state, pages, missing string) {
+		t.Helper()
+		list, shown := in.offerlog("runs", "list"), in.offerlog("runs", "show", "EXP-1")
+		for _, want := range []string{"EXP-1", state, pages} {
+			if !strings.Contains(list, want) {
+				t.Errorf("runs list: got %s, want it with %q", list, want)
+			}
+		}
+		for _, want := range []string{state, pages, failure, "vault:suppliers/acme#reader", "2026-03-02T07:00:00Z"} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("runs show: got %s, want it with %q", shown, want)
+			}
+		}
+		var d runs.Document
+		if err := json.Unmarshal([]byte(in.offerlog("runs", "show", "EXP-1", "--json")), &d); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Failures) != 1 || d.Failures[0].Page != 3 || d.Failures[0].Attempt != 2 || fmt.Sprint(d.PagesMissing) != missing {
+			t.Errorf("got failures %+v, missing %v, want page 3 at attempt 2, and %s missing", d.Failures, d.PagesMissing, missing)
+		}
+	}
+	check("failed", "2 of ?", "[]")
+	page(3)
+	in.tell(streams.RunCompleted, "EXP-1/completed", `{"pages": 3}`, "")
+	in.Settle()
+	check("complete", "3 of 3", "[]")
 }

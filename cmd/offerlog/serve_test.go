@@ -141,9 +141,9 @@ func TestMetricsShowLagQuarantineAndHalts(t *testing.T) {
 	b.sql(t, "INSERT INTO relay_cursor (lane, published) VALUES (1, 2)")
 	b.sql(t, `INSERT INTO commit_journal VALUES
 		(1, 0, 1, 0, 2, 'w', now() - interval '3 hours'), (1, 1, 2, 2, 2, 'w', now() - interval '2 hours'), (1, 2, 3, 2, 5, 'w', now() - interval '1 hour')`)
-	b.sql(t, `INSERT INTO quarantine (tenant, id, reason, lane, "offset", item, archived, state, recorded_at) VALUES
-		('a', gen_random_uuid(), 'unknown_feed', 1, 0, 0, true, 'open', now()), ('b', gen_random_uuid(), 'unknown_feed', 1, 1, 0, true, 'open', now()),
-		('b', gen_random_uuid(), 'mapping_error', 1, 2, 0, true, 'resolved', now())`)
+	b.sql(t, `INSERT INTO quarantine (tenant, id, reason, lane, "offset", item, archived, state, settled_at, recorded_at) VALUES
+		('a', gen_random_uuid(), 'unknown_feed', 1, 0, 0, true, 'open', NULL, now()), ('b', gen_random_uuid(), 'unknown_feed', 1, 1, 0, true, 'open', NULL, now()),
+		('b', gen_random_uuid(), 'mapping_error', 1, 2, 0, true, 'resolved', now(), now())`)
 	b.sql(t, "UPDATE lane SET halt_reason = 'log_gap', halt_from = 0, halt_to = 9, halted_at = now() WHERE id = 2")
 	b.produce(t, streams.Deliveries, 0, "a", "b")
 	b.produce(t, streams.Deliveries, 1, "done", "c")

@@ -18,6 +18,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/pkg/token"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/settle"
@@ -152,12 +153,13 @@ func (s *Stage) route(ctx context.Context, tenant string, named *feed.Registered
 
 func (s *Stage) routeOne(e *event, feeds map[string][]feed.Registered) {
 	of := feeds[e.Event.Source]
+	tells := streams.RunEvents[e.Event.Type]
 	switch {
 	case e.Fault != nil:
 		e.problem = refused(e.Fault)
 		return
-	case e.Event.Type != streams.DeliveryType:
-		e.problem = problem(codeType, "type "+quote(e.Event.Type)+": want "+streams.DeliveryType)
+	case e.Event.Type != streams.DeliveryType && tells == "":
+		e.problem = problem(codeType, "type "+quote(e.Event.Type)+": want "+streams.DeliveryType+", or that of an event of a run")
 		return
 	case len(of) == 0:
 		e.problem = problem(codeSource, "source "+quote(e.Event.Source)+" is that of no feed that the token may send to")
@@ -167,7 +169,15 @@ func (s *Stage) routeOne(e *event, feeds map[string][]feed.Registered) {
 		return
 	}
 	e.feed = &of[0]
-	declared, fault := e.feed.Spec.Identity.Declare(e.feed.Spec.Account, &e.Event)
+	var (
+		declared string
+		fault    *offer.Fault
+	)
+	if tells == "" {
+		declared, fault = e.feed.Spec.Identity.Declare(e.feed.Spec.Account, &e.Event)
+	} else {
+		fault = readable(tells, &e.Event)
+	}
 	if fault != nil {
 		e.problem = refused(fault)
 		return
@@ -185,6 +195,16 @@ func (s *Stage) routeOne(e *event, feeds map[string][]feed.Registered) {
 	e.taken.ID = e.Event.ID
 	e.taken.ReplayKey = offer.ReplayKey{Source: who, EventSource: e.Event.Source, EventID: e.Event.ID, Declared: declared}.String()
 	e.taken.Location = Path + "/" + e.taken.ReplayKey
+}
+
+// readable says why an event of a run cannot be read; nil: it can. What a supplier sends is evidence however broken it is, what
+// its connector says is not: and the log is no place for the secret that a credential may turn out to be.
+func readable(tells run.Kind, ev *delivery.Event) *offer.Fault {
+	if ev.Attributes["runid"] == "" {
+		return &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Path: "runid", Message: "an event of a run names it in the extension runid"}
+	}
+	_, fault := run.ParseEvent(tells, ev.Data, ev.Time)
+	return fault
 }
 
 // produce writes the records of events and waits until all replicas in sync have them, for as long as Kafka may take. A client

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +11,10 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/gateway"
@@ -112,6 +116,62 @@ func TestS_000_17_the_same_file_is_one_delivery(t *testing.T) {
 	}
 	if a := w.do(file("", monday)); a.Outcome != "duplicate" || !strings.Contains(a.text, `"event_id":"acme@`) {
 		t.Errorf("without a name, again: got %s", a.text)
+	}
+}
+
+// A connector without Kafka tells of its run by HTTP, in each mode; what it may not say is never written.
+func TestS_000_05_ARunIsToldOverHTTP(t *testing.T) {
+	w := newWorld(t, gateway.Config{}, pipeline.Ingest, pipeline.Relay, pipeline.Project)
+	of := func(kind, id, data string) request {
+		e := strings.Replace(structured("/acme", id, data), streams.DeliveryType, kind, 1)
+		return request{headers: []string{"content-type: " + structuredType}, body: text(strings.Replace(e, "{", `{"runid": "EXP-7", `, 1))}
+	}
+	binary := func(kind, id, data string, more ...string) request {
+		return request{headers: append(slices.DeleteFunc(event("/acme", id), func(h string) bool { return strings.HasPrefix(h, "ce-type") }),
+			append([]string{"ce-type: " + kind, "ce-runid: EXP-7"}, more...)...), body: text(data)}
+	}
+	batch := func(r request) request {
+		return request{headers: []string{"content-type: " + batchType}, body: io.MultiReader(text("["), r.body, text("]"))}
+	}
+	for range 2 { // the second time all are repeats
+		for sentence, r := range map[string]request{
+			"started, binary":    binary(streams.RunStarted, "EXP-7/started", `{"pages": 3, "credential": "vault:suppliers/acme#reader", "started_at": "2026-03-02T07:00:00Z"}`),
+			"failed, structured": of(streams.RunFailed, "EXP-7/failed", `{"page": 3, "attempt": 2, "error": "503 Service Unavailable", "failed_at": "2026-03-02T07:01:00Z"}`),
+			"completed, batch":   batch(of(streams.RunCompleted, "EXP-7/completed", `{"pages": 3, "completed_at": "2026-03-02T07:02:00Z"}`)),
+			"a page":             binary(streams.DeliveryType, "EXP-7/1", row("A-1", 1), "ce-page: 1"),
+		} {
+			if a := w.do(r); a.status != http.StatusAccepted {
+				t.Errorf("%s: got %d %s, want 202", sentence, a.status, a.text)
+			}
+		}
+	}
+	w.Settle()
+	var told, outcomes string
+	err := postgres.InTx(t.Context(), w.Pool, postgres.Inspect, func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), `
+			SELECT (SELECT string_agg(concat_ws(' ', kind, at, credential, pages, page, attempt, error), ', ' ORDER BY at) FROM audit_v1.run_event),
+			       (SELECT string_agg(outcome || ' ' || n, ', ' ORDER BY outcome) FROM (SELECT outcome, count(*) AS n FROM audit_v1.outcome GROUP BY outcome) AS o)`).Scan(&told, &outcomes)
+	})
+	if want := "started 2026-03-02T07:00:00Z vault:suppliers/acme#reader 3, failed 2026-03-02T07:01:00Z 3 2 503 Service Unavailable, completed 2026-03-02T07:02:00Z 3"; err != nil || told != want {
+		t.Errorf("got %q, %v, want %q", told, err, want)
+	}
+	if outcomes != "accepted 4, duplicate 4" {
+		t.Errorf("got %s, want each accepted once and repeated once", outcomes)
+	}
+	for sentence, c := range map[string]struct {
+		request
+		code, names string
+	}{
+		"a secret for a credential": {binary(streams.RunStarted, "S", `{"credential": "bearer:`+marker+`"}`), "schema_invalid", "credential"},
+		"a member that it has not":  {binary(streams.RunFailed, "M", `{"pages": 1}`), "schema_invalid", ""},
+		"no run":                    {request{headers: []string{"content-type: " + structuredType}, body: text(strings.Replace(structured("/acme", "N", "{}"), streams.DeliveryType, streams.RunStarted, 1))}, "not_a_cloudevent", "runid"},
+	} {
+		if a := w.do(c.request); a.status != http.StatusBadRequest || a.Code != c.code || !strings.Contains(a.Detail, c.names) || strings.Contains(a.text, marker) {
+			t.Errorf("%s: got %d %s, want it refused as %s with %q", sentence, a.status, a.text, c.code, c.names)
+		}
+	}
+	if n := len(w.written()); n != 8 {
+		t.Errorf("got %d records, want those of what is taken", n)
 	}
 }
 

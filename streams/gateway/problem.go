@@ -57,7 +57,7 @@ var kinds = map[string]struct {
 	codeUnauthorized: {http.StatusUnauthorized, "The request has no valid token."},
 	codeRole:         {http.StatusForbidden, "The token's role does not allow this."},
 	codeSource:       {http.StatusForbidden, "The tenant has no feed of this source."},
-	codeType:         {http.StatusBadRequest, "The event is no delivery."},
+	codeType:         {http.StatusBadRequest, "The event is neither a delivery nor of a run."},
 	codeNoFeed:       {http.StatusNotFound, "The tenant has no such feed."},
 	codeAmbiguous:    {http.StatusConflict, "Several feeds have this source."},
 	codeBadRequest:   {http.StatusBadRequest, "The request cannot be understood."},
@@ -74,6 +74,7 @@ var kinds = map[string]struct {
 	offer.ReasonNotACloudEvent:    {http.StatusBadRequest, "The request is no CloudEvent and names no feed."},
 	offer.ReasonUnsupportedFormat: {http.StatusUnsupportedMediaType, "The format of the events is not read here."},
 	offer.ReasonInvalidText:       {http.StatusBadRequest, "The event holds what no text may hold."},
+	offer.ReasonSchemaInvalid:     {http.StatusBadRequest, "The data of the event is not what its type has."},
 }
 
 // problem is an answer with a code of kinds.

@@ -76,7 +76,7 @@ func (w *worker) route(e *event) {
 	if e.ref != nil {
 		topic = e.from
 	}
-	tells := runEvents[ev.Type]
+	tells := streams.RunEvents[ev.Type]
 	if f := w.registry.Route(topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {
 		e.feed, e.tenant, who, e.kind = f, f.Tenant, f.Who(), tells
 		if tells == "" {
@@ -103,9 +103,6 @@ func (w *worker) route(e *event) {
 		e.readRunEvent()
 	}
 }
-
-// runEvents are the types of events that tell of runs.
-var runEvents = map[string]run.Kind{streams.RunStarted: run.Started, streams.RunCompleted: run.Completed, streams.RunFailed: run.Failed}
 
 // readRunEvent reads what an event tells of its run.
 func (e *event) readRunEvent() {
