@@ -58,6 +58,11 @@ const (
 	KeyShredType  = "offerlog.command.key.shred.v1"  // likewise; the extension reason says why
 	LaneAdoptType = "offerlog.command.lane.adopt.v1" // an ingest.LaneAdopt
 
+	FeedSuspendType = "offerlog.command.feed.suspend.v1" // an ingest.FeedDecision; reason needed
+	FeedResumeType  = "offerlog.command.feed.resume.v1"  // likewise
+	UndoType        = "offerlog.command.undo.v1"         // an ingest.Claims; reason needed
+	RedoType        = "offerlog.command.redo.v1"         // likewise
+
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 )

@@ -88,7 +88,10 @@ func (a *app) feedCommand() *cobra.Command {
 			return a.showSpec(r.Spec)
 		},
 	}
-	return group("feed", "Register feeds and look at them", apply, a.feedTestCommand(), a.feedNewCommand(), list, one)
+	return group("feed", "Register feeds and look at them", apply, a.feedTestCommand(), a.feedNewCommand(), list, one,
+		a.feedDecisionCommand("suspend", streams.FeedSuspendType, "Have nothing that a feed claims count until it is resumed",
+			"Deliveries are still accepted and kept. Offers show the next best claim, or none."),
+		a.feedDecisionCommand("resume", streams.FeedResumeType, "Have what a suspended feed claims count again", ""))
 }
 
 // readFeed reads and checks a feed file.

@@ -4,7 +4,9 @@
 //
 //   - a run, for the claims that name it (history.Claim.Run): that it is complete, that the brake holds it, that an operator
 //     released or rejected it. A delivery that is a run of one is named by its own id.
-//   - an observation: that a correction supersedes it.
+//   - an observation: that a correction supersedes it, or that an operator takes it out.
+//   - a delivery, for what it claims: that an operator takes it out.
+//   - a feed, for what it claims: that it is suspended.
 //
 // Decisions are only added. Those of a subject are numbered from 1 under its lock, and among those that a vector of numbers
 // covers the one with the greatest number counts, for the claims that are there and for those that come later. So decisions
@@ -21,6 +23,7 @@ import (
 	"context"
 	_ "embed" // for the statements
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -43,6 +46,9 @@ var recordSQL string
 //go:embed list.sql
 var listSQL string
 
+//go:embed last.sql
+var lastSQL string
+
 // Querier is what the readers here need: a pool, a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -55,7 +61,12 @@ type Kind string
 const (
 	Run         Kind = "run"
 	Observation Kind = "observation"
+	Delivery    Kind = "delivery"
+	Feed        Kind = "feed"
 )
+
+// Kinds are all of them.
+var Kinds = []Kind{Run, Observation, Delivery, Feed}
 
 // A Subject is what a decision is about.
 type Subject struct {
@@ -74,6 +85,10 @@ const (
 	Released   Verdict = "released"   // of a run, by an operator
 	Rejected   Verdict = "rejected"   // of a run, by an operator
 	Superseded Verdict = "superseded" // of an observation: a correction took its place
+	Retracted  Verdict = "retracted"  // of an observation or a delivery, by an operator
+	Restored   Verdict = "restored"   // likewise: it counts as if nothing had been decided
+	Suspended  Verdict = "suspended"  // of a feed, by an operator
+	Resumed    Verdict = "resumed"    // of a feed, by an operator
 )
 
 // A Standing says how claims count.
@@ -95,13 +110,18 @@ type Decision struct {
 	Verdict    Verdict
 	Standing   Standing          // of the subject's claims
 	Offer      offer.OfferID     // of an observation
-	Account    string            // of a complete snapshot
+	Account    string            // of a feed, and of a complete snapshot
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
-	Feed       string            // of a complete snapshot: which says so
+	Feed       string            // of a feed, and of a complete snapshot: which says so
 	Reason     string            // an operator's
 	Actor      string            // who commanded it; "": it follows from deliveries
 	Command    *offer.DeliveryID // nil: nobody commanded it
 	RecordedAt time.Time
+}
+
+// OfFeed is a feed as a subject.
+func OfFeed(tenant, feed string) Subject {
+	return Subject{tenant, Feed, offer.Derive("feed", tenant, feed)}
 }
 
 // Key is the key of the decision's event.
@@ -113,7 +133,7 @@ func ParseKey(key string) (Subject, error) {
 	if err != nil {
 		return Subject{}, fmt.Errorf("parse the key of a decision: %w", err)
 	}
-	if len(parts) != 3 || parts[1] != string(Run) && parts[1] != string(Observation) {
+	if len(parts) != 3 || !slices.Contains(Kinds, Kind(parts[1])) {
 		return Subject{}, fmt.Errorf("parse the key of a decision %q: want tenant/kind/id", key)
 	}
 	id, err := uuid.Parse(parts[2])
@@ -226,6 +246,18 @@ func counts(ctx context.Context, q Querier, tenants []string, subjects []uuid.UU
 	return count, err
 }
 
+// Last is the standing that the last decision on a subject gives its claims; ok is false where none was made.
+func Last(ctx context.Context, tx pgx.Tx, of Subject) (s Standing, ok bool, err error) {
+	err = tx.QueryRow(ctx, lastSQL, of.Tenant, of.ID).Scan(&s)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("find the last decision on %s %s: %w", of.Kind, of.ID, err)
+	}
+	return s, true, nil
+}
+
 // List returns the decisions on subjects of the transaction's tenant, by subject and number.
 func List(ctx context.Context, q Querier, subjects []uuid.UUID) ([]Decision, error) {
 	rows, err := q.Query(ctx, listSQL, subjects)
@@ -269,8 +301,11 @@ func Latest(decisions iter.Seq[Decision], covers func(lane int, seq int64) bool)
 	return in
 }
 
-// Claim is how a claim of a run counts.
-func (in InForce) Claim(tenant string, run uuid.UUID, held bool) Standing {
+// Claim is how a claim of a delivery counts, and where it is one of a run, of the run.
+func (in InForce) Claim(tenant string, delivery offer.DeliveryID, run uuid.UUID, held bool) Standing {
+	if d := in[subject{tenant, uuid.UUID(delivery)}]; d.Kind == Delivery && d.Standing == NotCounting {
+		return NotCounting
+	}
 	switch d, ok := in[subject{tenant, run}]; {
 	case run == uuid.Nil:
 		return Counting
@@ -282,10 +317,14 @@ func (in InForce) Claim(tenant string, run uuid.UUID, held bool) Standing {
 	return Partial
 }
 
-// Superseded reports whether a decision has taken an observation out of the count.
-func (in InForce) Superseded(tenant string, id offer.ObservationID) bool {
-	d, ok := in[subject{tenant, uuid.UUID(id)}]
-	return ok && d.Standing == NotCounting
+// Out reports whether decisions have taken an observation out of the count, or all that its feed claims.
+func (in InForce) Out(tenant, feed string, id offer.ObservationID) bool {
+	for _, of := range []subject{{tenant, uuid.UUID(id)}, {tenant, OfFeed(tenant, feed).ID}} {
+		if d, ok := in[of]; ok && d.Standing == NotCounting {
+			return true
+		}
+	}
+	return false
 }
 
 // Snapshots is the newest snapshot that is complete and counts, of each account.

@@ -20,6 +20,9 @@ import (
 //go:embed made.sql
 var madeSQL string
 
+//go:embed has.sql
+var hasSQL string
+
 //go:embed look.sql
 var lookSQL string
 
@@ -230,6 +233,14 @@ func ReadLane(ctx context.Context, q Querier, lane int, after, upTo int64) ([]Ev
 type Statement struct {
 	Offer offer.OfferID
 	ID    offer.ObservationID
+}
+
+// Has reports whether a tenant's history holds an observation.
+func Has(ctx context.Context, tx pgx.Tx, tenant string, s Statement) (has bool, err error) {
+	if err := tx.QueryRow(ctx, hasSQL, tenant, uuid.UUID(s.Offer), uuid.UUID(s.ID)).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for observation %s: %w", s.ID, err)
+	}
+	return has, nil
 }
 
 // Made returns the observations that deliveries of a tenant were the first to state.

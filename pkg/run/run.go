@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the statements
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,8 @@ var (
 	pagesSQL string
 	//go:embed events.sql
 	eventsSQL string
+	//go:embed of_page.sql
+	ofPageSQL string
 	//go:embed standings.sql
 	standingsSQL string
 )
@@ -92,6 +95,19 @@ type Page struct {
 	Rejected   int    // rows
 	Held       bool   // its claims do not count until a decision frees them
 	RecordedAt time.Time
+}
+
+// OfPage returns the run that a delivery is a page of; ok is false where it is of none.
+func OfPage(ctx context.Context, tx pgx.Tx, tenant string, page offer.DeliveryID) (r Run, ok bool, err error) {
+	r.Tenant = tenant
+	err = tx.QueryRow(ctx, ofPageSQL, tenant, uuid.UUID(page)).Scan(&r.ID, &r.Feed, &r.Name, &r.RecordedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Run{}, false, nil
+	}
+	if err != nil {
+		return Run{}, false, fmt.Errorf("find the run of page %s: %w", page, err)
+	}
+	return r, true, nil
 }
 
 // Record stores what came of runs that have begun.

@@ -46,7 +46,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		if all[e.Key] == nil {
 			all[e.Key] = map[offer.ObservationID]standing{}
 		}
-		best := max(all[e.Key][e.Observation.ID()].Standing, in.Claim(e.Key.Tenant, claim.Run, claim.Held))
+		best := max(all[e.Key][e.Observation.ID()].Standing, in.Claim(e.Key.Tenant, claim.Delivery, claim.Run, claim.Held))
 		all[e.Key][e.Observation.ID()] = standing{e.Observation, best}
 	}
 	snapshots := in.Snapshots()
@@ -55,7 +55,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		var winner *standing
 		for _, o := range observations {
 			switch {
-			case o.Standing == decision.NotCounting || in.Superseded(key.Tenant, o.ID()):
+			case o.Standing == decision.NotCounting || in.Out(key.Tenant, o.Feed, o.ID()):
 			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order):
 			case winner == nil || o.Rank.Compare(winner.Rank) > 0:
 				winner = &o
@@ -67,7 +67,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		}
 		var flags []string
 		for _, o := range observations {
-			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Superseded(key.Tenant, o.ID()) && !o.Implied() &&
+			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) && !o.Implied() &&
 				o.RevisionKey != winner.RevisionKey && o.Rank.Content != winner.Rank.Content {
 				flags = []string{offer.FlagAmbiguousOrder}
 			}

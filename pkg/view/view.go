@@ -17,7 +17,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -84,26 +86,45 @@ func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key, dec
 	return changes, nil
 }
 
-// Concerned returns the next offers behind one (nil: the first) that the checkpoint's partition has a row of and that a
-// decision on the subject concerns, by id: at most limit, none at the end. An offer without a row is folded when its first
-// event comes.
-func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject, after *offer.OfferID, limit int) ([]offer.Key, error) {
-	from := uuid.Nil
-	if after != nil {
-		from = uuid.UUID(*after)
+// concernedAtOnce is how many offers one part of Concerned holds.
+const concernedAtOnce = 2000
+
+// Concerned yields, in parts and by id, the offers that the checkpoint's partition has a row of and that a decision on the
+// subject concerns. An offer without a row is folded when its first event comes. Between parts the caller may use tx.
+func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject) iter.Seq2[[]offer.Key, error] {
+	return func(yield func([]offer.Key, error) bool) {
+		failed := func(err error) {
+			yield(nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err))
+		}
+		if _, err := tx.Exec(ctx, "DECLARE concerned NO SCROLL CURSOR FOR\n"+concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind); err != nil {
+			failed(err)
+			return
+		}
+		for {
+			rows, err := tx.Query(ctx, "FETCH "+strconv.Itoa(concernedAtOnce)+" FROM concerned")
+			if err != nil {
+				failed(err)
+				return
+			}
+			keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k offer.Key, err error) {
+				k.Tenant = s.Tenant
+				return k, row.Scan(&k.Account, &k.Record)
+			})
+			if err != nil {
+				failed(err)
+				return
+			}
+			if len(keys) > 0 && !yield(keys, nil) {
+				return
+			}
+			if len(keys) < concernedAtOnce {
+				break
+			}
+		}
+		if _, err := tx.Exec(ctx, "CLOSE concerned"); err != nil {
+			failed(err)
+		}
 	}
-	rows, err := tx.Query(ctx, concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind, from, limit)
-	if err != nil {
-		return nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err)
-	}
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k offer.Key, err error) {
-		k.Tenant = s.Tenant
-		return k, row.Scan(&k.Account, &k.Record)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err)
-	}
-	return keys, nil
 }
 
 // columns returns the keys of offers, sorted: two transactions lock common rows in one order.

@@ -11,8 +11,10 @@ CREATE TABLE receipt (
     item             int      NOT NULL,
     PRIMARY KEY (tenant, delivery)
 );
-CALL protect('receipt', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_read', 'offerlog_audit']);
+CALL protect('receipt', ARRAY['offerlog_ingest', 'offerlog_project', 'offerlog_janitor'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON receipt TO offerlog_ingest;
+-- Where a delivery's outcome stands, and which numbers its claims have.
+GRANT SELECT (tenant, delivery, lane, "offset", item) ON receipt TO offerlog_project;
 GRANT SELECT, DELETE ON receipt TO offerlog_janitor;
 
 -- One row for each attempt: every event of every record in [start, next) of a lane has exactly one.
@@ -58,12 +60,12 @@ CREATE TABLE outcome (
 );
 -- Accepted attempts are found through the receipt; the others, which are few, through this.
 CREATE INDEX outcome_repeat ON outcome (tenant, delivery) WHERE outcome <> 'accepted';
-CALL protect('outcome', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
+CALL protect('outcome', ARRAY['offerlog_ingest', 'offerlog_project', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON outcome TO offerlog_ingest;
 GRANT SELECT ON outcome TO offerlog_janitor;
 -- Who reads history finds a delivery's part of it by the numbers that it got; what became of it else is the auditors'.
 CREATE POLICY tenant_offerlog_read ON outcome FOR SELECT TO offerlog_read USING (tenant = current_tenant());
-GRANT SELECT (lane, "offset", item, tenant, first_seq, last_seq) ON outcome TO offerlog_read;
+GRANT SELECT (lane, "offset", item, tenant, first_seq, last_seq) ON outcome TO offerlog_project, offerlog_read;
 
 -- What was set aside: a delivery (row 0) or one row of it. The id is derived from replay key, fingerprint, row and whether
 -- it is a refusal or a mismatch: another copy is another attempt.

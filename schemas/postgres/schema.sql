@@ -1773,7 +1773,11 @@ CREATE POLICY worker_offerlog_project ON public.observation TO offerlog_project 
 
 CREATE POLICY worker_offerlog_project ON public.outbox TO offerlog_project USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_project ON public.outcome TO offerlog_project USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_project ON public.publication TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.receipt TO offerlog_project USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.sighting TO offerlog_project USING (true) WITH CHECK (true);
 
@@ -1973,16 +1977,22 @@ GRANT SELECT ON TABLE public.outcome TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.outcome TO offerlog_ingest;
 GRANT SELECT ON TABLE public.outcome TO offerlog_janitor;
 
+GRANT SELECT(lane) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(lane) ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT("offset") ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT("offset") ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT(item) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(item) ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT(tenant) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(tenant) ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT(first_seq) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(first_seq) ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT(last_seq) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(last_seq) ON TABLE public.outcome TO offerlog_read;
 
 GRANT SELECT ON TABLE audit_v1.outcome TO offerlog_inspect;
@@ -2034,6 +2044,16 @@ GRANT SELECT ON TABLE public.receipt TO offerlog_audit;
 GRANT SELECT ON TABLE public.receipt TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.receipt TO offerlog_ingest;
 GRANT SELECT,DELETE ON TABLE public.receipt TO offerlog_janitor;
+
+GRANT SELECT(tenant) ON TABLE public.receipt TO offerlog_project;
+
+GRANT SELECT(delivery) ON TABLE public.receipt TO offerlog_project;
+
+GRANT SELECT(lane) ON TABLE public.receipt TO offerlog_project;
+
+GRANT SELECT("offset") ON TABLE public.receipt TO offerlog_project;
+
+GRANT SELECT(item) ON TABLE public.receipt TO offerlog_project;
 
 GRANT SELECT ON TABLE audit_v1.receipt TO offerlog_inspect;
 

@@ -61,7 +61,7 @@ func (a *auditor) offers(ctx context.Context) error {
 // scanClaim reads as much of a claim as a fold needs, and what the view shows of its offer: nil where that is nothing.
 func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error) {
 	var (
-		id                         uuid.UUID
+		id, stated, claimed        uuid.UUID
 		run, claimRun, winner      uuid.NullUUID
 		content, shownContent, sum []byte
 		partition                  *int32
@@ -74,11 +74,12 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 		r                          = &e.Rank
 	)
 	if err := row.Scan(&e.Key.Tenant, &e.Key.Account, &e.Key.Record, &r.Strong, &r.Order, &r.Mapping, &content, &id, &e.Content.Deleted, &e.RevisionKey,
-		&run, &e.Held, &c.Lane, &c.Seq, &claimRun, &c.Held, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
+		&e.Feed, &stated, &run, &e.Held, &c.Lane, &c.Seq, &claimed, &claimRun, &c.Held, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
 		&revision, &sum); err != nil {
 		return e, nil, err
 	}
 	r.Content, r.ID, e.MappingVersion = digest(content), offer.ObservationID(id), r.Mapping
+	e.Delivery, c.Delivery = offer.DeliveryID(stated), offer.DeliveryID(claimed)
 	e.Run, c.Run = run.UUID, claimRun.UUID
 	e.Lane, e.Seq = c.Lane, c.Seq
 	if sighting {

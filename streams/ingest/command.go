@@ -25,6 +25,10 @@ type command interface {
 // commands reads each type of command from its event; the tenant is the one that the event names.
 var commands = map[string]func(tenant string, ev *delivery.Event) (command, *offer.Fault){
 	streams.FeedApplyType:   readFeedApply,
+	streams.FeedSuspendType: readFeedDecision(decision.Suspended, decision.NotCounting),
+	streams.FeedResumeType:  readFeedDecision(decision.Resumed, decision.Counting),
+	streams.UndoType:        readUndo(decision.Retracted, decision.NotCounting),
+	streams.RedoType:        readUndo(decision.Restored, decision.Counting),
 	streams.RunRelease:      readRelease,
 	streams.RunReject:       readReject,
 	streams.TokenCreateType: readTokenCreate,

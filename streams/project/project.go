@@ -237,14 +237,9 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 	return changed, err
 }
 
-// decidedAtOnce is how many offers are folded again at once where a decision concerns many.
-const decidedAtOnce = 2000
-
 // decide folds the offers again that a decision on the subject concerns.
 func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, subject decision.Subject) (changed int, err error) {
-	var last *offer.OfferID
-	for {
-		offers, err := view.Concerned(ctx, tx, c, subject, last, decidedAtOnce)
+	for offers, err := range view.Concerned(ctx, tx, c, subject) {
 		if err != nil {
 			return 0, err
 		}
@@ -253,11 +248,8 @@ func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoi
 			return 0, err
 		}
 		changed += n
-		if len(offers) < decidedAtOnce {
-			return changed, nil
-		}
-		last = new(offers[len(offers)-1].ID())
 	}
+	return changed, nil
 }
 
 // show folds offers, and writes and publishes those that stand otherwise now.
