@@ -13,9 +13,10 @@ var Postgres embed.FS
 //go:embed feed.v1.json
 var Feed []byte
 
-// Events holds the JSON Schemas of the data of events, each in a file named for the event's type.
+// Events holds the JSON Schemas of the data of events, each in a file of the folder events that is named for the event's type, and
+// beside it those that they refer to.
 //
-//go:embed events/*.json
+//go:embed events/*.json *.json
 var Events embed.FS
 
 // Run is the JSON Schema of the data of run events: a definition each for started, completed and failed.

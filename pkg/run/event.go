@@ -109,10 +109,10 @@ func ParseEvent(kind Kind, data []byte, at offer.Time) (Event, *offer.Fault) {
 		Error       string      `json:"error"`
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
-		return Event{}, invalid(string(kind)+"_at", "want an RFC 3339 time with a zone, such as 2025-03-01T10:00:00Z")
+		return Event{}, invalid("/"+string(kind)+"_at", "want an RFC 3339 time with a zone, such as 2025-03-01T10:00:00Z")
 	}
 	if secret(d.Credential) {
-		return Event{}, invalid("credential", "it looks like a secret: want the name under which one is kept, such as vault:suppliers/acme#reader; change the secret, it is in the log now")
+		return Event{}, invalid("/credential", "it looks like a secret: want the name under which one is kept, such as vault:suppliers/acme#reader; change the secret, it is in the log now")
 	}
 	e := Event{Kind: kind, At: at, Credential: d.Credential, Pages: d.Pages, Page: d.Page, Attempt: d.Attempt, Error: d.Error}
 	for _, told := range []*offer.Time{d.StartedAt, d.CompletedAt, d.FailedAt} {
@@ -121,7 +121,7 @@ func ParseEvent(kind Kind, data []byte, at offer.Time) (Event, *offer.Fault) {
 		}
 	}
 	if strings.ContainsRune(d.Error, 0) {
-		return Event{}, invalid("error", "want a text without U+0000")
+		return Event{}, invalid("/error", "want a text without U+0000")
 	}
 	return e, nil
 }
@@ -135,11 +135,11 @@ func explain(e *jsonschema.ValidationError) *offer.Fault {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
 	}
-	path := strings.Join(e.InstanceLocation, ".")
-	if len(path) > 64 {
-		path = path[:64]
+	path := ""
+	for _, name := range e.InstanceLocation {
+		path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	}
-	return invalid(path, "the data of a run event is not what schemas/run.v1.json describes: see the definition of its kind")
+	return invalid(path[:min(len(path), 64)], "the data of a run event is not what schemas/run.v1.json describes: see the definition of its kind")
 }
 
 // secretForms are how well known issuers begin a token, and what an encoded one looks like: a reference is a name, made of words.

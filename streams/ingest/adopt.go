@@ -85,7 +85,7 @@ func AdoptCommands(ctx context.Context, pool *pgxpool.Pool, arch Archive, topicI
 
 // readData reads the data of a command, once it is known to conform to the schema of its type.
 func readData[T any](ev *delivery.Event) (*T, *offer.Fault) {
-	if fault := conforms(ev); fault != nil {
+	if fault := Conforms(ev.Type, ev.Data); fault != nil {
 		return nil, fault
 	}
 	c := new(T)

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,10 +46,14 @@ type feedApply struct{ spec feed.Spec }
 func readFeedApply(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 	spec, err := feed.ParseJSON(ev.Data)
 	if err != nil {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+		refused := refusal("", "%v", err) // which names all that is wrong, not only the first
+		if fault := Conforms(ev.Type, ev.Data); fault != nil {
+			refused.Path = fault.Path
+		}
+		return nil, refused
 	}
 	if spec.Tenant != tenant {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "tenant", Message: fmt.Sprintf("the feed is of tenant %q, the command of tenant %q", spec.Tenant, tenant)}
+		return nil, refusal("/tenant", "the feed is of tenant %q, the command of tenant %q", spec.Tenant, tenant)
 	}
 	return &feedApply{spec}, nil
 }
@@ -75,9 +78,12 @@ type tokenCreate struct {
 }
 
 func readTokenCreate(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	if fault := Conforms(ev.Type, ev.Data); fault != nil {
+		return nil, fault
+	}
 	g, err := token.ParseGrant(ev.Data)
 	if err != nil {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+		return nil, refusal("", "%v", err)
 	}
 	return &tokenCreate{tenant, g}, nil
 }
@@ -93,9 +99,12 @@ type tokenRevoke struct {
 }
 
 func readTokenRevoke(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	if fault := Conforms(ev.Type, ev.Data); fault != nil {
+		return nil, fault
+	}
 	r, err := token.ParseRevocation(ev.Data)
 	if err != nil {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
+		return nil, refusal("", "%v", err)
 	}
 	return &tokenRevoke{tenant, r}, nil
 }

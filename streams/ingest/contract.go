@@ -12,7 +12,6 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/schemas"
 )
@@ -21,12 +20,16 @@ import (
 var contracts = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
-	files, err := fs.Glob(schemas.Events, "events/*.json")
+	own, err := fs.Glob(schemas.Events, "events/*.json")
+	var shared []string
+	if err == nil {
+		shared, err = fs.Glob(schemas.Events, "*.json")
+	}
 	if err != nil {
 		panic("ingest: the embedded schemas: " + err.Error())
 	}
 	ids := map[string]string{}
-	for _, name := range files {
+	for _, name := range append(own, shared...) {
 		b, err := schemas.Events.ReadFile(name)
 		var doc any
 		if err == nil {
@@ -39,7 +42,9 @@ var contracts = sync.OnceValue(func() map[string]*jsonschema.Schema {
 		if err != nil {
 			panic("ingest: the embedded schema " + name + ": " + err.Error())
 		}
-		ids[strings.TrimSuffix(path.Base(name), ".json")] = id
+		if path.Dir(name) == "events" {
+			ids[strings.TrimSuffix(path.Base(name), ".json")] = id
+		}
 	}
 	compiled := map[string]*jsonschema.Schema{}
 	for kind, id := range ids {
@@ -48,14 +53,19 @@ var contracts = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	return compiled
 })
 
-// conforms holds an event's data against the schema of its type; what is wrong is a fault with the JSON Pointer of the place.
-func conforms(ev *delivery.Event) *offer.Fault {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ev.Data))
+// Conforms holds the data of an event of a type against the schema of that type; what is wrong is a fault with the JSON Pointer of
+// the place. A type without a schema is one.
+func Conforms(kind string, data []byte) *offer.Fault {
+	contract := contracts()[kind]
+	if contract == nil {
+		return refusal("", "no schema describes events of type %q", kind)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Detail: "payload_malformed", Message: err.Error()}
 	}
 	var invalid *jsonschema.ValidationError
-	if err = contracts()[ev.Type].Validate(doc); !errors.As(err, &invalid) {
+	if err = contract.Validate(doc); !errors.As(err, &invalid) {
 		return nil
 	}
 	for len(invalid.Causes) > 0 {

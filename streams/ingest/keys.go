@@ -1,10 +1,7 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,18 +14,13 @@ import (
 
 // readOwnTenant reads the data of a command about a whole tenant, which names the tenant once more: what is destroyed was meant.
 func readOwnTenant(tenant string, ev *delivery.Event) *offer.Fault {
-	var data struct {
+	data, fault := readData[struct {
 		Tenant string `json:"tenant"`
+	}](ev)
+	if fault == nil && data.Tenant != tenant {
+		fault = refusal("/tenant", "the data names tenant %q, the command is of tenant %q", data.Tenant, tenant)
 	}
-	d := json.NewDecoder(bytes.NewReader(ev.Data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&data); err != nil {
-		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Message: err.Error()}
-	}
-	if data.Tenant != tenant {
-		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "tenant", Message: fmt.Sprintf("the data names tenant %q, the command is of tenant %q", data.Tenant, tenant)}
-	}
-	return nil
+	return fault
 }
 
 // A keyRotate gives the tenant's next objects a new key.

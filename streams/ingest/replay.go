@@ -54,7 +54,7 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 		if e.topic != streams.Replays || e.ref != nil || e.item.Fault != nil {
 			continue
 		}
-		if fault := conforms(&e.item.Event); fault != nil {
+		if fault := Conforms(e.item.Event.Type, e.item.Event.Data); fault != nil {
 			e.item.Fault = fault
 			continue
 		}

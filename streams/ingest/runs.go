@@ -1,10 +1,7 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -250,27 +247,19 @@ func readReject(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 }
 
 func readDecideRun(tenant string, ev *delivery.Event, verdict decision.Verdict) (command, *offer.Fault) {
-	c := &decideRun{verdict: verdict, reason: ev.Attributes[streams.ExtReason], actor: ev.Attributes[streams.ExtActor]}
-	refused := func(path, message string) (command, *offer.Fault) {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: path, Message: message}
+	c, fault := readData[decideRun](ev)
+	if fault != nil {
+		return nil, fault
 	}
-	d := json.NewDecoder(bytes.NewReader(ev.Data))
-	d.DisallowUnknownFields()
-	switch err := d.Decode(c); {
-	case err != nil:
-		return refused("", "a decision on a run is JSON with the members feed and run: "+err.Error())
-	case c.Feed == "":
-		return refused("feed", "is missing: want the name of the run's feed")
-	case c.Run == "":
-		return refused("run", "is missing: want the run id of its events")
-	case c.reason == "":
-		return refused("reason", "is missing: whoever decides on a run says why, in the extension reason")
+	c.verdict, c.reason, c.actor = verdict, ev.Attributes[streams.ExtReason], ev.Attributes[streams.ExtActor]
+	if c.reason == "" {
+		return nil, refusal("", "whoever decides on a run says why, in the extension reason")
 	}
 	c.subject = decision.Subject{Tenant: tenant, Kind: decision.Run, ID: run.ID(tenant, c.Feed, c.Run)}
 	if c.ID != "" {
 		id, err := uuid.Parse(c.ID)
 		if err != nil {
-			return refused("id", "is no id of a run")
+			return nil, refusal("/id", "is no id of a run")
 		}
 		c.subject.ID = id
 	}
@@ -284,7 +273,7 @@ func (c *decideRun) apply(ctx context.Context, tx pgx.Tx, _ *settlement, _ *even
 		return nil, err
 	}
 	refused := func(format string, args ...any) (*offer.Fault, error) {
-		return &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "run", Message: fmt.Sprintf(format, args...)}, nil
+		return refusal("/run", format, args...), nil
 	}
 	if len(standings) == 0 || standings[0].Feed != c.Feed || standings[0].Name != c.Run {
 		return refused("feed %s has no run %q: offerlog runs list names those that there are", c.Feed, c.Run)
