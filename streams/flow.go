@@ -63,6 +63,8 @@ const (
 	UndoType        = "offerlog.command.undo.v1"         // an ingest.Claims; reason needed
 	RedoType        = "offerlog.command.redo.v1"         // likewise
 
+	DueType = "offerlog.due.v1" // offerlog's own: a moment of a tenant has come; its data is an ingest.Due
+
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 )

@@ -7,6 +7,8 @@
 //   - an observation: that a correction supersedes it, or that an operator takes it out.
 //   - a delivery, for what it claims: that an operator takes it out.
 //   - a feed, for what it claims: that it is suspended.
+//   - a moment of a tenant: that it has come. What was claimed for later counts from then on, and what was claimed until then
+//     no more.
 //
 // Decisions are only added. Those of a subject are numbered from 1 under its lock, and among those that a vector of numbers
 // covers the one with the greatest number counts, for the claims that are there and for those that come later. So decisions
@@ -43,6 +45,9 @@ var countSQL string
 //go:embed record.sql
 var recordSQL string
 
+//go:embed moment.sql
+var momentSQL string
+
 //go:embed list.sql
 var listSQL string
 
@@ -63,10 +68,11 @@ const (
 	Observation Kind = "observation"
 	Delivery    Kind = "delivery"
 	Feed        Kind = "feed"
+	Moment      Kind = "due"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Run, Observation, Delivery, Feed}
+var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment}
 
 // A Subject is what a decision is about.
 type Subject struct {
@@ -89,6 +95,7 @@ const (
 	Restored   Verdict = "restored"   // likewise: it counts as if nothing had been decided
 	Suspended  Verdict = "suspended"  // of a feed, by an operator
 	Resumed    Verdict = "resumed"    // of a feed, by an operator
+	Due        Verdict = "due"        // of a moment: it has come
 )
 
 // A Standing says how claims count.
@@ -113,6 +120,7 @@ type Decision struct {
 	Account    string            // of a feed, and of a complete snapshot
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
 	Feed       string            // of a feed, and of a complete snapshot: which says so
+	Moment     int64             // that has come, in nanoseconds since 1970 UTC; of other kinds 0
 	Reason     string            // an operator's
 	Actor      string            // who commanded it; "": it follows from deliveries
 	Command    *offer.DeliveryID // nil: nobody commanded it
@@ -122,6 +130,19 @@ type Decision struct {
 // OfFeed is a feed as a subject.
 func OfFeed(tenant, feed string) Subject {
 	return Subject{tenant, Feed, offer.Derive("feed", tenant, feed)}
+}
+
+// OfMoment is a moment of a tenant as a subject, in nanoseconds since 1970 UTC.
+func OfMoment(tenant string, ns int64) Subject {
+	return Subject{tenant, Moment, offer.Derive("moment", tenant, strconv.FormatInt(ns, 10))}
+}
+
+// LastMoment returns the latest moment of a tenant that is decided to have come; nil: none is.
+func LastMoment(ctx context.Context, tx pgx.Tx, tenant string) (ns *int64, err error) {
+	if err := tx.QueryRow(ctx, momentSQL, tenant).Scan(&ns); err != nil {
+		return nil, fmt.Errorf("find the last moment of tenant %s: %w", tenant, err)
+	}
+	return ns, nil
 }
 
 // Key is the key of the decision's event.
@@ -156,7 +177,8 @@ type Document struct {
 	N          int      `json:"n"`
 	Verdict    Verdict  `json:"verdict"`
 	Standing   Standing `json:"standing"`
-	AsOf       string   `json:"as_of,omitempty"` // a complete snapshot's
+	AsOf       string   `json:"as_of,omitempty"`  // a complete snapshot's
+	Moment     string   `json:"moment,omitempty"` // that has come
 	Reason     string   `json:"reason,omitempty"`
 	Actor      string   `json:"actor,omitempty"`
 	Command    string   `json:"command,omitempty"`
@@ -169,6 +191,9 @@ func (d *Decision) Document() Document {
 		Reason: d.Reason, Actor: d.Actor, RecordedAt: offer.TimeOf(d.RecordedAt).Text}
 	if d.AsOf != nil {
 		doc.AsOf = offer.TimeOf(time.Unix(0, *d.AsOf)).Text
+	}
+	if d.Kind == Moment {
+		doc.Moment = offer.TimeOf(time.Unix(0, d.Moment)).Text
 	}
 	if d.Command != nil {
 		doc.Command = d.Command.String()
@@ -194,7 +219,7 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		ns, lanes                          = make([]int, n), make([]int, n)
 		standings                          = make([]int16, n)
 		seqs                               = make([]int64, n)
-		asOf                               = make([]*int64, n)
+		asOf, moments                      = make([]*int64, n), make([]*int64, n)
 		recorded                           = make([]time.Time, n)
 	)
 	for i, d := range decisions {
@@ -215,9 +240,12 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		if d.Command != nil {
 			commands[i] = uuid.NullUUID{UUID: uuid.UUID(*d.Command), Valid: true}
 		}
+		if d.Kind == Moment {
+			moments[i] = &d.Moment
+		}
 		accounts[i], asOf[i], feeds[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Feed, d.Reason, d.Actor, d.RecordedAt
 	}
-	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, reasons, actors, commands, recorded)
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, reasons, actors, commands, recorded)
 	if err == nil && tag.RowsAffected() != int64(n) {
 		err = postgres.ErrLostRace
 	}
@@ -273,12 +301,18 @@ func List(ctx context.Context, q Querier, subjects []uuid.UUID) ([]Decision, err
 
 // Scan reads a row with the columns that list.sql has.
 func Scan(row pgx.CollectableRow) (d Decision, err error) {
-	var offerID, command uuid.NullUUID
-	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &d.Reason,
+	var (
+		offerID, command uuid.NullUUID
+		moment           *int64
+	)
+	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &d.Reason,
 		&d.Actor, &command, &d.RecordedAt); err != nil {
 		return d, err
 	}
 	d.Offer = offer.OfferID(offerID.UUID)
+	if moment != nil {
+		d.Moment = *moment
+	}
 	if command.Valid {
 		d.Command = new(offer.DeliveryID(command.UUID))
 	}
@@ -315,6 +349,16 @@ func (in InForce) Claim(tenant string, delivery offer.DeliveryID, run uuid.UUID,
 		return NotCounting
 	}
 	return Partial
+}
+
+// Come returns the latest moment of a tenant of which a decision says that it has come; 0: none.
+func (in InForce) Come(tenant string) (latest int64) {
+	for _, d := range in {
+		if d.Kind == Moment && d.Tenant == tenant {
+			latest = max(latest, d.Moment)
+		}
+	}
+	return latest
 }
 
 // Out reports whether decisions have taken an observation out of the count, or all that its feed claims.

@@ -133,6 +133,16 @@ func load(ctx context.Context, q Querier, known int64) (*Registry, error) {
 // Route is the feed that expects events with the source on the topic, both compared byte by byte; nil: none does.
 func (r *Registry) Route(topic, source string) *Feed { return r.routes[route{topic, source}] }
 
+// Tenants are those that have feeds, sorted.
+func (r *Registry) Tenants() []string {
+	var tenants []string
+	for _, f := range r.feeds {
+		tenants = append(tenants, f.Tenant)
+	}
+	slices.Sort(tenants)
+	return slices.Compact(tenants)
+}
+
 // Feed is one by its name; nil: the tenant has none of that name.
 func (r *Registry) Feed(tenant, name string) *Feed {
 	i := slices.IndexFunc(r.feeds, func(f *Feed) bool { return f.Tenant == tenant && f.Name == name })

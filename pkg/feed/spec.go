@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -77,12 +78,19 @@ type Policy struct {
 	// After how long a silence a run that is not whole is stalled.
 	RunTimeout Duration `json:"run_timeout"`
 	Brake      Brake    `json:"brake"`
+	// How far ahead of its arrival a claim may be observed and count at once.
+	MaxFuture Duration `json:"max_future"`
 	// Which outcomes are told on the topic delivery-results.
 	Results string `json:"results"`
 	// For how long a delivery that comes again is known by its receipt.
 	DedupeHorizon Duration `json:"dedupe_horizon"`
 	// For how long a deleted offer is remembered: not shorter than anything of the feed can come again.
 	TombstoneHorizon Duration `json:"tombstone_horizon"`
+}
+
+// Ahead reports whether a claim observed then, in nanoseconds since 1970 UTC, is too far in the future to count at once.
+func (p Policy) Ahead(observed int64, now time.Time) bool {
+	return observed-int64(p.MaxFuture) > now.UnixNano()
 }
 
 // Retention says for how long kinds of record are kept; what it does not name is kept for ever. Observations always are.

@@ -28,6 +28,7 @@ type Claim struct {
 	RecordedAt   time.Time // to the microsecond
 	Run          uuid.UUID // whose decisions say whether the claim counts; uuid.Nil: of no run, it counts at once
 	Held         bool      // it does not count until a decision on its run frees it
+	Due          int64     // from when on it counts, in nanoseconds since 1970 UTC; 0: at once
 }
 
 // An Observation is one row of history with its first claim.

@@ -23,6 +23,7 @@ type Row struct {
 	quantity, per, price, moq, leadTime    *string
 	multiple, validFrom, validUntil        *string
 	run                                    uuid.NullUUID
+	due                                    *int64
 }
 
 // Into lists where a Scan puts the columns.
@@ -31,7 +32,8 @@ func (r *Row) Into() []any {
 	return []any{&o.Key.Tenant, &r.offer, &o.Rank.Strong, &r.ord, &r.id, &o.Lane, &o.Seq, &r.delivery, &o.Row, &o.Feed, &o.Key.Account,
 		&o.Key.Record, &o.RevisionKey, &o.MappingVersion, &o.WeakIdentity, &r.observedNS, &o.ObservedAt.Text, &r.retrievedNS,
 		&o.RecordedAt, &r.content, &r.mpn, &r.manufacturer, &r.revision, &r.packaging, &r.condition, &r.gtin, &r.quantity, &r.unit,
-		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.multiple, &r.leadTime, &r.stock, &r.validFrom, &r.validUntil, &o.Content.Deleted, &r.run, &o.Held}
+		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.multiple, &r.leadTime, &r.stock, &r.validFrom, &r.validUntil, &o.Content.Deleted, &r.run, &o.Held,
+		&r.due}
 }
 
 // Observation returns what was scanned.
@@ -44,6 +46,9 @@ func (r *Row) Observation() (Observation, error) {
 		o.SourceVersion = r.ord
 	}
 	o.ObservedAt.Nanos, o.RetrievedAt = r.observedNS, time.Unix(0, r.retrievedNS).UTC()
+	if r.due != nil {
+		o.Due = *r.due
+	}
 	c := &o.Content
 	c.Item = offer.Item{MPN: text(r.mpn), Manufacturer: text(r.manufacturer), Revision: text(r.revision), Packaging: text(r.packaging),
 		Condition: text(r.condition), GTIN: text(r.gtin)}
@@ -83,17 +88,22 @@ func scanEvent(row pgx.CollectableRow) (Event, error) {
 		recorded           *time.Time
 		run                uuid.NullUUID
 		held               *bool
+		due                *int64
 	)
-	if err := row.Scan(append(r.Into(), &lane, &seq, &delivery, &rowNo, &weak, &observed, &observedAt, &got, &recorded, &run, &held, &number)...); err != nil {
+	if err := row.Scan(append(r.Into(), &lane, &seq, &delivery, &rowNo, &weak, &observed, &observedAt, &got, &recorded, &run, &held, &due, &number)...); err != nil {
 		return Event{}, err
 	}
 	o, err := r.Observation()
 	if err != nil || lane == nil {
 		return Event{Observation: o}, err
 	}
-	return Event{Observation: o, Sighting: &Claim{Lane: *lane, Seq: *seq, Delivery: offer.DeliveryID(*delivery), Row: *rowNo, WeakIdentity: *weak,
+	s := &Claim{Lane: *lane, Seq: *seq, Delivery: offer.DeliveryID(*delivery), Row: *rowNo, WeakIdentity: *weak,
 		ObservedAt: offer.Time{Nanos: *observed, Text: *observedAt}, RetrievedAt: time.Unix(0, *got).UTC(), RecordedAt: *recorded,
-		Run: run.UUID, Held: *held}}, nil
+		Run: run.UUID, Held: *held}
+	if due != nil {
+		s.Due = *due
+	}
+	return Event{Observation: o, Sighting: s}, nil
 }
 
 func text(s *string) string {

@@ -127,6 +127,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		strong, weak, deleted, held                                  = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
 		multiples, stocks, validFrom, validUntil                     = texts(n), texts(n), texts(n), texts(n)
 		runs                                                         = make([]uuid.NullUUID, n)
+		due, until                                                   = make([]*int64, n), make([]*int64, n)
 		ord, seq, observedNS, retrievedNS                            = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		lanes, rows, mappings                                        = make([]int, n), make([]int, n), make([]int, n)
 		recorded                                                     = make([]time.Time, n)
@@ -145,7 +146,10 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		quantity[i], unit[i], per[i], price[i], currency[i] = c.Quantity.String(), c.Basis.Unit, c.Basis.Per.String(), c.Price.String(), c.Currency
 		moq[i], multiples[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.OrderMultiple.String(), c.LeadTimeDays.String(), c.Deleted
 		validFrom[i], validUntil[i] = c.ValidFrom.Text, c.ValidUntil.Text
-		runs[i], held[i] = nullable(o.Run), o.Held
+		runs[i], held[i], due[i] = nullable(o.Run), o.Held, moment(o.Due)
+		if !c.ValidUntil.IsZero() {
+			until[i] = &c.ValidUntil.Nanos
+		}
 		var err error
 		if breaks[i], err = list(c.PriceBreaks); err == nil {
 			stocks[i], err = list(c.Stock)
@@ -157,7 +161,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 	tag, err := tx.Exec(ctx, claimSQL, tenants, offers, strong, ord, ids, lanes, seq, deliveries, rows, feeds, accounts, records,
 		revisions, mappings, weak, observedNS, observedAt, retrievedNS, recorded, contents, mpn, manufacturer, itemRevision,
 		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, multiples, leadTimes,
-		stocks, validFrom, validUntil, deleted, runs, held)
+		stocks, validFrom, validUntil, deleted, runs, held, due, until)
 	if err != nil {
 		return fmt.Errorf("append %d observations: %w", n, err)
 	}
@@ -180,6 +184,14 @@ func texts(n int) []string { return make([]string, n) }
 
 func nullable(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
 
+// moment is nil for none.
+func moment(ns int64) *int64 {
+	if ns == 0 {
+		return nil
+	}
+	return &ns
+}
+
 // A Sighting restates Of with the claim.
 type Sighting struct {
 	Claim
@@ -199,6 +211,7 @@ func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
 		offers, observations, delivery = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		strong, weak, held             = make([]bool, n), make([]bool, n), make([]bool, n)
 		runs                           = make([]uuid.NullUUID, n)
+		due                            = make([]*int64, n)
 		recorded                       = make([]time.Time, n)
 	)
 	for i, s := range sightings {
@@ -206,10 +219,10 @@ func Sight(ctx context.Context, tx pgx.Tx, sightings []Sighting) error {
 		strong[i], ord[i], observations[i] = s.Of.Rank.Strong, s.Of.Rank.Order, [16]byte(s.Of.ID())
 		delivery[i], rows[i], weak[i] = [16]byte(s.Delivery), s.Row, s.WeakIdentity
 		observed[i], observedAt[i], retrieved[i], recorded[i] = s.ObservedAt.Nanos, s.ObservedAt.Text, s.RetrievedAt.UnixNano(), s.RecordedAt
-		runs[i], held[i] = nullable(s.Run), s.Held
+		runs[i], held[i], due[i] = nullable(s.Run), s.Held, moment(s.Due)
 	}
 	_, err := tx.Exec(ctx, sightSQL, lanes, seq, tenants, offers, strong, ord, observations, delivery, rows, weak, observed,
-		observedAt, retrieved, recorded, runs, held)
+		observedAt, retrieved, recorded, runs, held, due)
 	if err != nil {
 		return fmt.Errorf("store %d sightings: %w", n, err)
 	}

@@ -54,6 +54,9 @@ type Content struct {
 	Deleted       bool            `json:"deleted"`
 }
 
+// Ended reports whether the content's validity has ended by then, in nanoseconds since 1970 UTC.
+func (c *Content) Ended(by int64) bool { return !c.ValidUntil.IsZero() && c.ValidUntil.Nanos <= by }
+
 // Digest covers every field, each with its name and length, so that no two contents share a form.
 func (c *Content) Digest() Digest {
 	b := make([]byte, 0, 256)

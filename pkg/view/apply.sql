@@ -16,7 +16,7 @@ changed AS (
            f.content, f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}')
       FROM folded AS f
       LEFT JOIN LATERAL (SELECT c.account, c.record
-                           FROM candidates(f.tenant, f.offer, $3::int[], $4::bigint[]) AS c
+                           FROM candidates(f.tenant, f.offer, $3::int[], $4::bigint[], NULL) AS c
                           WHERE f.observation IS NULL
                           LIMIT 1) AS k ON true
      ORDER BY f.tenant, f.offer

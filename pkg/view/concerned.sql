@@ -1,5 +1,6 @@
 -- The offers of partition $2 that a decision on the subject ($3, $4) of kind $5 concerns: those that a run or a delivery has claims
--- of, that an observation is of, or that stand in a feed's account. A delivery's receipt says where its outcome stands, and that
+-- of, that an observation is of, that stand in a feed's account, or of which a claim
+-- begins to count at a moment, or ends: behind the moment before. A delivery's receipt says where its outcome stands, and that
 -- says which numbers of the lane its claims have.
 WITH claimed AS (
     SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND (o.tenant, o.run) = ($3::text, $4::uuid)
@@ -19,7 +20,22 @@ WITH claimed AS (
     SELECT c.offer
       FROM decision AS d
       JOIN current_offer AS c ON (c.tenant, c.account, c.generation) = (d.tenant, d.account, $1::int)
-     WHERE $5::text = 'feed' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1))
+     WHERE $5::text = 'feed' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+     UNION ALL
+    SELECT k.offer
+      FROM (SELECT d.tenant, d.moment,
+                   coalesce((SELECT max(before.moment)
+                               FROM decision AS before
+                              WHERE before.tenant = d.tenant
+                                AND before.moment < d.moment
+                                AND before.seq <= ($7::bigint[])[array_position($6::int[], before.lane)]), -9223372036854775808) AS after
+              FROM decision AS d
+             WHERE $5::text = 'due' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)) AS m
+     CROSS JOIN LATERAL (SELECT o.offer FROM observation AS o WHERE o.tenant = m.tenant AND o.due_ns > m.after AND o.due_ns <= m.moment
+                          UNION ALL
+                         SELECT o.offer FROM observation AS o WHERE o.tenant = m.tenant AND o.until_ns > m.after AND o.until_ns <= m.moment
+                          UNION ALL
+                         SELECT s.offer FROM sighting AS s WHERE s.tenant = m.tenant AND s.due_ns > m.after AND s.due_ns <= m.moment) AS k)
 SELECT c.account, c.record
   FROM (SELECT DISTINCT k.offer FROM claimed AS k) AS x
   JOIN current_offer AS c ON (c.tenant, c.generation, c.offer) = ($3::text, $1::int, x.offer)

@@ -46,7 +46,10 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		if all[e.Key] == nil {
 			all[e.Key] = map[offer.ObservationID]standing{}
 		}
-		best := max(all[e.Key][e.Observation.ID()].Standing, in.Claim(e.Key.Tenant, claim.Delivery, claim.Run, claim.Held))
+		best := all[e.Key][e.Observation.ID()].Standing
+		if come := in.Come(e.Key.Tenant); claim.Due <= max(come, claim.RecordedAt.UnixNano()) && !e.Content.Ended(max(come, e.RecordedAt.UnixNano())) {
+			best = max(best, in.Claim(e.Key.Tenant, claim.Delivery, claim.Run, claim.Held))
+		}
 		all[e.Key][e.Observation.ID()] = standing{e.Observation, best}
 	}
 	snapshots := in.Snapshots()

@@ -96,7 +96,8 @@ func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject)
 		failed := func(err error) {
 			yield(nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err))
 		}
-		if _, err := tx.Exec(ctx, "DECLARE concerned NO SCROLL CURSOR FOR\n"+concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind); err != nil {
+		lanes, applied := c.Applied.columns()
+		if _, err := tx.Exec(ctx, "DECLARE concerned NO SCROLL CURSOR FOR\n"+concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind, lanes, applied); err != nil {
 			failed(err)
 			return
 		}

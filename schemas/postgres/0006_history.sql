@@ -44,12 +44,17 @@ CREATE TABLE observation (
     deleted         bool        NOT NULL DEFAULT false,
     run             uuid,                 -- of the claim; null: of no run
     held            bool        NOT NULL DEFAULT false, -- the claim does not count until a decision on its run frees it
+    due_ns          bigint,               -- from when on the claim counts; null: at once
+    until_ns        bigint,               -- valid_until, from when on no claim of it counts
     PRIMARY KEY (tenant, offer, strong, ord, id)
 );
 -- The relay and the audit read a lane in the order of its sequence.
 CREATE UNIQUE INDEX observation_lane ON observation (lane, seq);
 -- A decision on a run concerns the offers that it has claims of.
 CREATE INDEX observation_run ON observation (tenant, run, offer) WHERE run IS NOT NULL;
+-- What becomes due, or ends, by time alone is looked for by its moment.
+CREATE INDEX observation_due ON observation (tenant, due_ns) WHERE due_ns IS NOT NULL;
+CREATE INDEX observation_until ON observation (tenant, until_ns) WHERE until_ns IS NOT NULL;
 CALL protect('observation', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON observation TO offerlog_ingest;
 GRANT SELECT ON observation TO offerlog_relay, offerlog_project;
@@ -61,7 +66,7 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
        o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
        o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
        o.currency, o.price_breaks, o.moq::text, o.order_multiple::text, o.lead_time_days::text, o.stock, o.valid_from, o.valid_until,
-       o.deleted, o.run, o.held
+       o.deleted, o.run, o.held, o.due_ns
   FROM observation AS o;
 ALTER VIEW observation_row OWNER TO offerlog_owner;
 GRANT SELECT ON observation_row TO offerlog_ingest, offerlog_relay, offerlog_project, offerlog_read, offerlog_audit;
@@ -84,10 +89,12 @@ CREATE TABLE sighting (
     recorded_at   timestamptz NOT NULL,
     run           uuid,
     held          bool        NOT NULL DEFAULT false,
+    due_ns        bigint,
     PRIMARY KEY (lane, seq)
 );
 CREATE INDEX sighting_offer ON sighting (tenant, offer, observation);
 CREATE INDEX sighting_run ON sighting (tenant, run, offer) WHERE run IS NOT NULL;
+CREATE INDEX sighting_due ON sighting (tenant, due_ns) WHERE due_ns IS NOT NULL;
 CALL protect('sighting', ARRAY['offerlog_ingest', 'offerlog_relay', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON sighting TO offerlog_ingest;
 GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
@@ -96,18 +103,19 @@ GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
 -- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
 CREATE TABLE decision (
     tenant      text        NOT NULL,
-    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name
+    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name or a moment
     n           int         NOT NULL CHECK (n > 0),
-    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed')),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due')),
     lane        int         NOT NULL,
     seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
     verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded', 'retracted', 'restored',
-                                                        'suspended', 'resumed')),
+                                                        'suspended', 'resumed', 'due')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
     offer       uuid,                 -- of an observation
     feed        text,                 -- of a feed, and of a complete snapshot,
     account     text,                 -- which has an account,
     as_of       bigint,               -- and of the snapshot when it was taken: what its account has and it lacks is deleted as of then
+    moment      bigint,               -- that has come: what was claimed for later counts from then on, what held until then no more
     reason      text,
     actor       text,
     command     uuid,                 -- the delivery id of the command; null: nobody commanded it
@@ -115,13 +123,15 @@ CREATE TABLE decision (
     PRIMARY KEY (tenant, subject, n),
     CHECK ((kind = 'observation') = (offer IS NOT NULL)),
     CHECK ((kind = 'feed' OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
-    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2)
+    CHECK (as_of IS NULL OR kind = 'run' AND standing = 2),
+    CHECK ((kind = 'due') = (moment IS NOT NULL))
 );
 CREATE UNIQUE INDEX decision_lane ON decision (lane, seq);
 CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHERE as_of IS NOT NULL;
 -- That there is none is asked by every fold.
 CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'observation';
 CREATE INDEX decision_delivery ON decision (tenant, subject) WHERE kind = 'delivery';
+CREATE INDEX decision_moment ON decision (tenant, moment) WHERE moment IS NOT NULL;
 CREATE INDEX decision_feed ON decision (tenant, feed, n) WHERE kind = 'feed';
 CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON decision TO offerlog_ingest;

@@ -60,21 +60,22 @@ CREATE VIEW audit_v1.observation AS
 SELECT o.id, o.tenant, o.offer, o.delivery, o.row, o.feed, o.mapping_version, o.mpn, o.manufacturer, o.gtin, o.account, o.record,
        o.revision_key, o.strong, o.ord, o.observed_at, o.observed_ns, o.retrieved_ns, o.recorded_at, o.content AS row_hash, o.deleted,
        o.lane, o.seq, o.weak_identity, o.item_revision, o.packaging, o.condition, o.quantity, o.unit, o.per, o.price, o.currency,
-       o.price_breaks, o.moq, o.order_multiple, o.lead_time_days, o.stock, o.valid_from, o.valid_until, o.run, o.held
+       o.price_breaks, o.moq, o.order_multiple, o.lead_time_days, o.stock, o.valid_from, o.valid_until, o.run, o.held,
+       o.due_ns, o.until_ns
   FROM observation AS o;
 
 CREATE VIEW audit_v1.claim AS
 SELECT o.lane, o.seq, o.tenant, o.offer, o.strong, o.ord, o.id AS observation, o.delivery, o.row, o.weak_identity, o.observed_ns,
-       o.observed_at, o.retrieved_ns, o.recorded_at, o.run, o.held, false AS sighting
+       o.observed_at, o.retrieved_ns, o.recorded_at, o.run, o.held, o.due_ns, false AS sighting
   FROM observation AS o
  UNION ALL
 SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.delivery, s.row, s.weak_identity, s.observed_ns,
-       s.observed_at, s.retrieved_ns, s.recorded_at, s.run, s.held, true
+       s.observed_at, s.retrieved_ns, s.recorded_at, s.run, s.held, s.due_ns, true
   FROM sighting AS s;
 
 CREATE VIEW audit_v1.eligibility AS
-SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.feed, d.reason, d.actor, d.command,
-       d.recorded_at
+SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.feed, d.moment, d.reason, d.actor,
+       d.command, d.recorded_at
   FROM decision AS d;
 COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
 

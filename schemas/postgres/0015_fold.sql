@@ -6,12 +6,31 @@
 -- The past is a vector: of each lane in lanes the number in upto that it has reached. A claim or decision beyond it, or of a
 -- lane that it does not name, is not there. Of a subject's decisions that are there the one with the greatest n says how the
 -- subject's claims count: 0 not, 1 as a part, 2 fully.
+--
+-- Time passes by decisions too: the latest moment of a tenant that is decided to have come is its now, and for a claim when it
+-- was recorded, if that is later. Asked about a time that has passed or is to come (as_of), that time is the now of all.
+
+-- +goose StatementBegin
+-- passed says whether a time, in nanoseconds since 1970 UTC, has come for a claim of the tenant that was recorded at another.
+CREATE FUNCTION passed(ns bigint, of_tenant text, recorded_at timestamptz, lanes int[], upto bigint[], as_of bigint) RETURNS bool
+    LANGUAGE sql STABLE AS $$
+    SELECT ns <= coalesce(as_of, greatest((extract(epoch FROM recorded_at) * 1000000000)::bigint,
+                                          (SELECT d.moment
+                                             FROM decision AS d
+                                            WHERE d.tenant = of_tenant
+                                              AND d.moment IS NOT NULL
+                                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                                            ORDER BY d.moment DESC
+                                            LIMIT 1)))
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION passed OWNER TO offerlog_owner;
 
 -- +goose StatementBegin
 -- candidates are the observations of an offer that somebody has claimed by then: how the best of the claims counts, from when on
 -- one that counts was true, and, where none does, why not. Where no decision of a kind was ever made, nothing is looked up
 -- for it.
-CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigint[])
+CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigint[], as_of bigint)
     RETURNS TABLE (strong bool, ord bigint, mapping_version int, content bytea, observation uuid, account text, record text,
                    revision_key text, deleted bool, standing int, reason text, since_ns bigint)
     LANGUAGE sql STABLE AS $$
@@ -51,13 +70,15 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                                       WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
                                                         AND later.n > d.n
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
-                     THEN 'snapshot_passed' END)) AS b (reason)
+                     THEN 'snapshot_passed' END,
+                CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
+                     THEN 'expired' END)) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
          SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
-           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns
+           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns, o.due_ns, o.recorded_at
                   UNION ALL
-                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns
+                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns, s.due_ns, s.recorded_at
                    FROM sighting AS s
                   WHERE (s.tenant, s.offer, s.observation) = (of_tenant, of_offer, o.id)) AS k
           CROSS JOIN LATERAL (
@@ -75,14 +96,15 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                  WHERE (d.tenant, d.subject) = (of_tenant, k.run)
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
-                                 LIMIT 1) END) AS d (retracted, run)
+                                 LIMIT 1) END,
+                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)) AS d (retracted, run, early)
           CROSS JOIN LATERAL (
-              SELECT CASE WHEN d.retracted IS NOT NULL THEN 0
+              SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2
                           WHEN d.run IS NOT NULL THEN d.run[1]::int
                           WHEN k.held THEN 0
                           ELSE 1 END,
-                     coalesce(d.retracted, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+                     coalesce(d.retracted, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
           WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
      WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
        AND c.standing IS NOT NULL
@@ -100,7 +122,7 @@ CREATE FUNCTION fold(of_tenant text, of_offer uuid, lanes int[], upto bigint[], 
     LANGUAGE sql STABLE AS $$
     WITH equals AS MATERIALIZED (
         SELECT c.*
-          FROM candidates(of_tenant, of_offer, lanes, upto) AS c
+          FROM candidates(of_tenant, of_offer, lanes, upto, as_of) AS c
          WHERE c.standing > 0
            AND (as_of IS NULL OR c.since_ns <= as_of)
          ORDER BY c.strong DESC, c.ord DESC

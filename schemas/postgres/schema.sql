@@ -3,7 +3,7 @@ CREATE SCHEMA audit_v1;
 
 ALTER SCHEMA audit_v1 OWNER TO postgres;
 
-CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, revision_key text, deleted boolean, standing integer, reason text, since_ns bigint)
+CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, revision_key text, deleted boolean, standing integer, reason text, since_ns bigint)
     LANGUAGE sql STABLE
     AS $$
     SELECT o.strong, o.ord, o.mapping_version, o.content, o.id, o.account, o.record, o.revision_key, o.deleted,
@@ -42,13 +42,15 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                                       WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
                                                         AND later.n > d.n
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
-                     THEN 'snapshot_passed' END)) AS b (reason)
+                     THEN 'snapshot_passed' END,
+                CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
+                     THEN 'expired' END)) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
          SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
-           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns
+           FROM (SELECT o.lane, o.seq, o.delivery, o.run, o.held, o.observed_ns, o.due_ns, o.recorded_at
                   UNION ALL
-                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns
+                 SELECT s.lane, s.seq, s.delivery, s.run, s.held, s.observed_ns, s.due_ns, s.recorded_at
                    FROM sighting AS s
                   WHERE (s.tenant, s.offer, s.observation) = (of_tenant, of_offer, o.id)) AS k
           CROSS JOIN LATERAL (
@@ -66,20 +68,21 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                  WHERE (d.tenant, d.subject) = (of_tenant, k.run)
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
-                                 LIMIT 1) END) AS d (retracted, run)
+                                 LIMIT 1) END,
+                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)) AS d (retracted, run, early)
           CROSS JOIN LATERAL (
-              SELECT CASE WHEN d.retracted IS NOT NULL THEN 0
+              SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2
                           WHEN d.run IS NOT NULL THEN d.run[1]::int
                           WHEN k.held THEN 0
                           ELSE 1 END,
-                     coalesce(d.retracted, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+                     coalesce(d.retracted, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
           WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
      WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
        AND c.standing IS NOT NULL
 $$;
 
-ALTER FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+ALTER FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
 
 CREATE FUNCTION public.current_tenant() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -92,7 +95,7 @@ CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto
     AS $$
     WITH equals AS MATERIALIZED (
         SELECT c.*
-          FROM candidates(of_tenant, of_offer, lanes, upto) AS c
+          FROM candidates(of_tenant, of_offer, lanes, upto, as_of) AS c
          WHERE c.standing > 0
            AND (as_of IS NULL OR c.since_ns <= as_of)
          ORDER BY c.strong DESC, c.ord DESC
@@ -110,6 +113,21 @@ CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto
 $$;
 
 ALTER FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT ns <= coalesce(as_of, greatest((extract(epoch FROM recorded_at) * 1000000000)::bigint,
+                                          (SELECT d.moment
+                                             FROM decision AS d
+                                            WHERE d.tenant = of_tenant
+                                              AND d.moment IS NOT NULL
+                                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                                            ORDER BY d.moment DESC
+                                            LIMIT 1)))
+$$;
+
+ALTER FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
 
 CREATE PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[])
     LANGUAGE plpgsql
@@ -291,7 +309,9 @@ CREATE TABLE public.observation (
     valid_until text,
     deleted boolean DEFAULT false NOT NULL,
     run uuid,
-    held boolean DEFAULT false NOT NULL
+    held boolean DEFAULT false NOT NULL,
+    due_ns bigint,
+    until_ns bigint
 );
 
 ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
@@ -314,7 +334,8 @@ CREATE TABLE public.sighting (
     retrieved_ns bigint NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
     run uuid,
-    held boolean DEFAULT false NOT NULL
+    held boolean DEFAULT false NOT NULL,
+    due_ns bigint
 );
 
 ALTER TABLE ONLY public.sighting FORCE ROW LEVEL SECURITY;
@@ -338,6 +359,7 @@ CREATE VIEW audit_v1.claim AS
     o.recorded_at,
     o.run,
     o.held,
+    o.due_ns,
     false AS sighting
    FROM public.observation o
 UNION ALL
@@ -357,6 +379,7 @@ UNION ALL
     s.recorded_at,
     s.run,
     s.held,
+    s.due_ns,
     true AS sighting
    FROM public.sighting s;
 
@@ -480,6 +503,7 @@ CREATE TABLE public.decision (
     feed text,
     account text,
     as_of bigint,
+    moment bigint,
     reason text,
     actor text,
     command uuid,
@@ -487,10 +511,11 @@ CREATE TABLE public.decision (
     CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
     CONSTRAINT decision_check1 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
     CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text]))),
+    CONSTRAINT decision_check3 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text]))),
     CONSTRAINT decision_n_check CHECK ((n > 0)),
     CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
-    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text])))
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text])))
 );
 
 ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
@@ -510,6 +535,7 @@ CREATE VIEW audit_v1.eligibility AS
     d.account,
     d.as_of,
     d.feed,
+    d.moment,
     d.reason,
     d.actor,
     d.command,
@@ -703,7 +729,9 @@ CREATE VIEW audit_v1.observation AS
     o.valid_from,
     o.valid_until,
     o.run,
-    o.held
+    o.held,
+    o.due_ns,
+    o.until_ns
    FROM public.observation o;
 
 ALTER TABLE audit_v1.observation OWNER TO offerlog_inspector;
@@ -1260,7 +1288,8 @@ CREATE VIEW public.observation_row WITH (security_invoker='true') AS
     o.valid_until,
     o.deleted,
     o.run,
-    o.held
+    o.held,
+    o.due_ns
    FROM public.observation o;
 
 ALTER TABLE public.observation_row OWNER TO offerlog_owner;
@@ -1484,13 +1513,19 @@ CREATE INDEX decision_feed ON public.decision USING btree (tenant, feed, n) WHER
 
 CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
 
+CREATE INDEX decision_moment ON public.decision USING btree (tenant, moment) WHERE (moment IS NOT NULL);
+
 CREATE INDEX decision_observation ON public.decision USING btree (tenant, subject) WHERE (kind = 'observation'::text);
 
 CREATE INDEX decision_snapshot ON public.decision USING btree (tenant, account, as_of, subject) WHERE (as_of IS NOT NULL);
 
+CREATE INDEX observation_due ON public.observation USING btree (tenant, due_ns) WHERE (due_ns IS NOT NULL);
+
 CREATE UNIQUE INDEX observation_lane ON public.observation USING btree (lane, seq);
 
 CREATE INDEX observation_run ON public.observation USING btree (tenant, run, offer) WHERE (run IS NOT NULL);
+
+CREATE INDEX observation_until ON public.observation USING btree (tenant, until_ns) WHERE (until_ns IS NOT NULL);
 
 CREATE INDEX outcome_repeat ON public.outcome USING btree (tenant, delivery) WHERE (outcome <> 'accepted'::text);
 
@@ -1505,6 +1540,8 @@ CREATE INDEX quarantine_settled ON public.quarantine USING btree (tenant, feed, 
 CREATE UNIQUE INDEX run_page_delivery ON public.run_page USING btree (tenant, delivery);
 
 CREATE INDEX run_recorded ON public.run USING btree (tenant, recorded_at);
+
+CREATE INDEX sighting_due ON public.sighting USING btree (tenant, due_ns) WHERE (due_ns IS NOT NULL);
 
 CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, observation);
 

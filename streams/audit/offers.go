@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -69,12 +70,13 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 		flags                      *string
 		ord, revision              *int64
 		mapping                    *int
+		due, until                 *int64
 		sighting                   bool
 		c                          history.Claim
 		r                          = &e.Rank
 	)
 	if err := row.Scan(&e.Key.Tenant, &e.Key.Account, &e.Key.Record, &r.Strong, &r.Order, &r.Mapping, &content, &id, &e.Content.Deleted, &e.RevisionKey,
-		&e.Feed, &stated, &run, &e.Held, &c.Lane, &c.Seq, &claimed, &claimRun, &c.Held, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
+		&e.Feed, &stated, &run, &e.Held, &e.RecordedAt, &until, &c.Lane, &c.Seq, &claimed, &claimRun, &c.Held, &c.RecordedAt, &due, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
 		&revision, &sum); err != nil {
 		return e, nil, err
 	}
@@ -82,6 +84,13 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 	e.Delivery, c.Delivery = offer.DeliveryID(stated), offer.DeliveryID(claimed)
 	e.Run, c.Run = run.UUID, claimRun.UUID
 	e.Lane, e.Seq = c.Lane, c.Seq
+	if due != nil {
+		c.Due = *due
+	}
+	if until != nil {
+		e.Content.ValidUntil = offer.TimeOf(time.Unix(0, *until))
+	}
+	e.Due = c.Due // of the observation, where that is the claim
 	if sighting {
 		e.Sighting = &c
 	}

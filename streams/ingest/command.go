@@ -35,6 +35,7 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.KeyRotateType:   readKeyRotate,
 	streams.KeyShredType:    readKeyShred,
 	streams.LaneAdoptType:   readLaneAdopt,
+	streams.DueType:         readDue,
 
 	streams.QuarantineReleaseType: readReleaseOfEntries,
 	streams.QuarantineRejectType:  readRejectOfEntries,

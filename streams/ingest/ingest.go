@@ -121,6 +121,8 @@ type worker struct {
 	registry *feed.Registry // as of the last batch
 	replays  bool           // there was something on replays
 	pace     pace
+
+	lookedForDue time.Time
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -150,6 +152,9 @@ func (w *worker) join(ctx context.Context) error {
 		}
 		if err == nil {
 			src.follow(w.topics())
+			err = w.tellDue(ctx, src)
+		}
+		if err == nil {
 			err = src.poll(ctx, w.cfg.MaxRecords)
 		}
 		if err == nil {

@@ -91,14 +91,14 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[de
 	for i := range standings {
 		s := &standings[i]
 		if s.Completes() {
-			d, err := st.complete(ctx, tx, s)
+			d, err := st.complete(ctx, tx, s, st.hold(lastOf[s.Subject()]).RecordedAt)
 			if err != nil {
 				return err
 			}
 			st.decide(lastOf[s.Subject()], d)
 		}
 		for _, e := range wishes[s.Subject()] {
-			st.decide(e, st.asSnapshot(s, e.command.(*decideRun).on(s, e)))
+			st.decide(e, st.asSnapshot(s, e.command.(*decideRun).on(s, e), st.hold(e).RecordedAt))
 		}
 	}
 	return st.implyDeletions(ctx, tx, accounts, claimed)
@@ -106,7 +106,7 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[de
 
 // complete decides about a run that is whole: it counts, unless the brake holds it. What an operator has released the brake
 // never holds again.
-func (st *settlement) complete(ctx context.Context, tx pgx.Tx, s *run.Standing) (decision.Decision, error) {
+func (st *settlement) complete(ctx context.Context, tx pgx.Tx, s *run.Standing, now time.Time) (decision.Decision, error) {
 	f := st.registry.Feed(s.Tenant, s.Feed)
 	if f != nil && f.Mode == feed.ModeSnapshot && !s.Released {
 		loses, err := snapshot.Loses(ctx, tx, decision.Account{Tenant: s.Tenant, Name: f.Account}, s.ID, f.Policy.Brake.MaxRowsLost)
@@ -114,17 +114,16 @@ func (st *settlement) complete(ctx context.Context, tx pgx.Tx, s *run.Standing) 
 			return decision.Decision{Subject: s.Subject(), Verdict: decision.Braked, Standing: decision.NotCounting}, err
 		}
 	}
-	return st.asSnapshot(s, decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting}), nil
+	return st.asSnapshot(s, decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting}, now), nil
 }
 
 // asSnapshot has a decision by which all of a snapshot feed's run counts imply deletions, where no row of it was rejected and
-// each page says when it was taken.
-func (st *settlement) asSnapshot(s *run.Standing, d decision.Decision) decision.Decision {
+// each page says when it was taken. One that was taken in the future, further than claims may be, lacks nothing.
+func (st *settlement) asSnapshot(s *run.Standing, d decision.Decision, now time.Time) decision.Decision {
 	f := st.registry.Feed(s.Tenant, s.Feed)
 	if f != nil && f.Mode == feed.ModeSnapshot && d.Standing == decision.Counting && s.Whole() && s.Rejected == 0 {
-		d.AsOf = s.AsOf
-		if d.AsOf != nil {
-			d.Account, d.Feed = f.Account, f.Name
+		if s.AsOf != nil && !f.Policy.Ahead(*s.AsOf, now) {
+			d.AsOf, d.Account, d.Feed = s.AsOf, f.Account, f.Name
 		}
 	}
 	return d

@@ -299,6 +299,7 @@ func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, 
 	h := st.hold(p.e)
 	h.Sequence++
 	o.Lane, o.Seq, o.RecordedAt = h.Lane, h.Sequence, h.RecordedAt
+	o.Due = due(p.e.feed, o)
 	if p.at.FirstSeq == 0 {
 		p.at.FirstSeq = o.Seq
 	}

@@ -36,6 +36,7 @@ type source struct {
 	topics    []string                       // that are consumed, by their own names
 	pending   []kgo.FetchTopicPartition      // polled, and not yet in a batch
 	starts    int                            // see lane.Start: of the lanes taken over since it was last looked at
+	due       map[string]int64               // by tenant, what was published on commands: see tellDue
 	halted    map[string]map[int32]int       // lanes of this worker's partitions that rest until an operator decides
 }
 
@@ -55,7 +56,7 @@ const rebalanceTimeout = 10 * time.Minute
 
 // open joins the group.
 func (w *worker) open(ctx context.Context) (*source, error) {
-	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}}
+	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}, due: map[string]int64{}}
 	topics := append([]string{streams.Commands}, w.cfg.Topics...)
 	slices.Sort(topics)
 	src.topics = slices.Compact(topics)
@@ -176,6 +177,13 @@ func (src *source) rest(name string, p int32) {
 	}
 	delete(src.positions[name], p)
 	src.forget(name, p)
+}
+
+// reads reports whether a partition is this worker's, by the topic's own name.
+func (src *source) reads(topic string, p int32) bool {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	return src.positions[src.cluster.Topic(topic)][p] != nil
 }
 
 // resting are the halted lanes of this worker's partitions.

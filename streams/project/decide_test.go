@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -92,6 +93,9 @@ func hear(ctx context.Context, tx pgx.Tx, c *view.Checkpoint, known map[offer.Ke
 	return nil
 }
 
+// momentLane is the lane of commands, which tell what has come.
+const momentLane = 4
+
 // Whatever was claimed and decided, in whatever order the lanes are heard, the rows are the fold of what was heard: after
 // every batch, not only at the end.
 func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
@@ -102,16 +106,25 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 		err := scratch(ctx, pool, func(tx pgx.Tx) error {
 			s := &speaker{feeder: newFeeder(), words: map[int][]word{}}
 			var claimed []history.Observation
+			var moment int64 // the last that came: told in a lane of their own, in their order
 			for i := range rapid.IntRange(1, 20).Draw(rt, "words") {
 				lane := rapid.IntRange(1, 3).Draw(rt, "lane")
 				record := rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record")
 				run := rapid.SampledFrom(runs).Draw(rt, "run")
-				switch what := rapid.IntRange(0, 8).Draw(rt, "what"); {
+				switch what := rapid.IntRange(0, 9).Draw(rt, "what"); {
 				case what == 0 && run != uuid.Nil:
 					d := decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Run, ID: run}, Verdict: decision.Released,
 						Standing: rapid.SampledFrom([]decision.Standing{0, 1, 2}).Draw(rt, "standing")}
 					if d.Standing == decision.Counting && rapid.Bool().Draw(rt, "snapshot") {
 						d.Feed, d.Account, d.AsOf = "acme-eu", "ACC-1", new(int64(rapid.IntRange(1, 3).Draw(rt, "as of")))
+						// As whoever completes it, it has claims of all that it makes other than it was.
+						for _, record := range []string{"A", "B"} {
+							o := history.Imply(claim{record: record}.key(), d.Feed, run, offer.TimeOf(time.Unix(0, *d.AsOf)), offer.DeliveryID{})
+							o.RetrievedAt, o.RecordedAt = o.ObservedAt.Time(), o.ObservedAt.Time()
+							if err := s.claim(ctx, tx, lane, o); err != nil {
+								return err
+							}
+						}
 					}
 					if err := s.decide(ctx, tx, lane, d); err != nil {
 						return err
@@ -137,6 +150,13 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					if err != nil {
 						return err
 					}
+				case what == 9 && moment < 5000:
+					moment = rapid.Int64Range(moment/1000+1, 5).Draw(rt, "moment") * 1000
+					err := s.decide(ctx, tx, momentLane, decision.Decision{Subject: decision.OfMoment("t1", moment), Verdict: decision.Due,
+						Standing: decision.Counting, Moment: moment})
+					if err != nil {
+						return err
+					}
 				default:
 					o := claim{record: record, feed: rapid.SampledFrom([]string{"acme-eu", "other"}).Draw(rt, "feed"), at: fmt.Sprintf("1970-01-01T00:00:00.00000000%dZ", rapid.IntRange(1, 3).Draw(rt, "at")),
 						version: int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(rt, "version")), price: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "price"),
@@ -146,6 +166,12 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 						o.RetrievedAt, o.RecordedAt = o.ObservedAt.Time(), o.ObservedAt.Time()
 					} else {
 						o.Run, o.Held = run, run != uuid.Nil && rapid.Bool().Draw(rt, "held")
+					}
+					// Due at 1 to 5 microseconds, and valid until then; what is claimed late is recorded later.
+					o.Due, o.RecordedAt = rapid.Int64Range(0, 5).Draw(rt, "due")*1000, time.UnixMicro(rapid.Int64Range(0, 4).Draw(rt, "recorded"))
+					if until := rapid.Int64Range(0, 5).Draw(rt, "until"); until > 0 && !o.Implied() {
+						o.Content.ValidUntil = offer.TimeOf(time.UnixMicro(until))
+						o.Rank.Content = o.Content.Digest()
 					}
 					if known := s.known[o.ID()]; known != nil {
 						o.Content, o.Rank = known.Content, known.Rank
@@ -213,4 +239,59 @@ func (s *speaker) decisionsUpTo(heard map[int]int) decision.InForce {
 			}
 		}
 	}, nil)
+}
+
+// An offer as of a time is what was valid then, whether or not it is over by now; nothing more than time makes that so.
+func TestValidityIsThatOfTheTimeAskedAbout(t *testing.T) {
+	pool := database(t)
+	at := func(micros int64) offer.Time { return offer.TimeOf(time.UnixMicro(micros)) }
+	err := scratch(t.Context(), pool, func(tx pgx.Tx) error {
+		s := &speaker{feeder: newFeeder(), words: map[int][]word{}}
+		for _, c := range []struct {
+			price       string
+			from, until int64
+		}{{"1", 1, 0}, {"2", 3, 5}} {
+			o := claim{record: "A", price: c.price, at: at(c.from).Text}.observation(t, c.price)
+			if c.until > 0 {
+				o.Due, o.Content.ValidUntil = c.from*1000, at(c.until)
+				o.Rank.Content = o.Content.Digest()
+			}
+			if err := s.claim(t.Context(), tx, 1, o); err != nil {
+				return err
+			}
+		}
+		for _, c := range []struct {
+			asOf  int64 // microseconds; 0: now
+			price string
+		}{{1, "1"}, {2, "1"}, {3, "2"}, {4, "2"}, {5, "1"}, {0, "2"}, {-5, "1"}} {
+			var ns *int64
+			switch {
+			case c.asOf > 0:
+				ns = new(c.asOf * 1000)
+			case c.asOf < 0: // the moment has come
+				if err := s.decide(t.Context(), tx, momentLane, decision.Decision{Subject: decision.OfMoment("t1", -c.asOf*1000), Verdict: decision.Due,
+					Standing: decision.Counting, Moment: -c.asOf * 1000}); err != nil {
+					return err
+				}
+			}
+			var price string
+			if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE offerlog_project"); err != nil {
+				return err
+			}
+			err := tx.QueryRow(t.Context(), `SELECT o.price::text
+			                                   FROM fold('t1', $1, ARRAY[1, 4], ARRAY[9, 9]::bigint[], $2) AS f
+			                                   JOIN observation AS o ON (o.tenant, o.offer, o.id) = ('t1', $1, f.observation)`,
+				uuid.UUID(claim{record: "A"}.key().ID()), ns).Scan(&price)
+			if err != nil {
+				return err
+			}
+			if price != c.price {
+				t.Errorf("as of %d: got price %s, want %s", c.asOf, price, c.price)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
