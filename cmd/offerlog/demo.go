@@ -149,7 +149,7 @@ func (d *demo) publishExport(ctx context.Context) error {
 		return err
 	}
 	s := scene{Step: 1, What: "export EXP-8821, 3 pages, 400 part records", Outcome: outcomeOf(attempts),
-		Detail: fmt.Sprintf("%d observations, %s qty %s %s observed %s", len(ids), demoRecord, o.Quantity, money(o.Content), clock(o.ObservedAt))}
+		Detail: fmt.Sprintf("%d observations, %s qty %s %s observed %s", len(ids), demoRecord, o.Quantity, money(o.Content), wallClock(o.ObservedAt))}
 	d.accepted(&s, attempts)
 	s.want("observations", len(ids), 400)
 	s.want("quantity", o.Quantity.String(), "6")
@@ -316,8 +316,10 @@ func (d *demo) tell(s scene) error {
 	return err
 }
 
-// clock is the time of day of a time in UTC, to the minute.
-func clock(rfc3339 string) string { return rfc3339[len("2006-01-02T"):len("2006-01-02T15:04")] + "Z" }
+// wallClock is the time of day of a time in UTC, to the minute.
+func wallClock(rfc3339 string) string {
+	return rfc3339[len("2006-01-02T"):len("2006-01-02T15:04")] + "Z"
+}
 
 // want notes what is not as it must be.
 func (s *scene) want(what string, got, want any) {

@@ -13,14 +13,24 @@ import (
 )
 
 func (a *app) offersCommand() *cobra.Command {
-	var f view.Filter
+	var (
+		f view.Filter
+		p past
+	)
 	cmd := &cobra.Command{
-		Use:     "offers",
-		Short:   "Print the current offers",
-		Long:    "Prints each offer as it now stands. What an offer says is its source's claim: nothing here is confirmed stock.",
-		Example: "  offerlog offers --item AX-440\n  offerlog offers --account ACC-1 --record AX-440-R2 --json\n  offerlog offers --all",
-		Args:    noArgs,
+		Use:   "offers",
+		Short: "Print the current offers, or those of another time",
+		Long: "Prints each offer as it now stands. What an offer says is its source's claim: nothing here is confirmed stock.\n\n" +
+			"With --known-at, by what was recorded by then: a recorded moment at or before it, which the answer names. Once a later one\n" +
+			"is recorded the answer is closed and never changes. With --as-of, by claims that were true by then. Both together: what\n" +
+			"somebody could have known then of the world as it was.",
+		Example: "  offerlog offers --item AX-440\n  offerlog offers --account ACC-1 --record AX-440-R2 --json\n  offerlog offers --all\n" +
+			"  offerlog offers --known-at 2026-03-01T08:00:00Z --as-of 2026-02-28T00:00:00Z",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.asked() {
+				return a.showKnown(cmd.Context(), f, p)
+			}
 			var offers []view.Document
 			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
 				offers, err = view.Offers(cmd.Context(), tx, f)
@@ -29,16 +39,19 @@ func (a *app) offersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(a, "ACCOUNT\tRECORD\tMPN\tMANUFACTURER\tQUANTITY\tPRICE\tPER\tOBSERVED\tREV\tFLAGS", offers, offerCells)
+			return show(a, offerHead, offers, offerCells)
 		},
 	}
 	cmd.Flags().StringVar(&f.Account, "account", "", "only of this supplier account")
 	cmd.Flags().StringVar(&f.Record, "record", "", "only the one that the supplier calls so")
 	cmd.Flags().StringVar(&f.Item, "item", "", "only of this manufacturer's part number")
 	cmd.Flags().BoolVar(&f.IncludeDeleted, "all", false, "deleted ones too")
-	cmd.AddCommand(a.gapsCommand())
+	p.flags(cmd)
+	cmd.AddCommand(a.gapsCommand(), a.shownCommand())
 	return cmd
 }
+
+const offerHead = "ACCOUNT\tRECORD\tMPN\tMANUFACTURER\tQUANTITY\tPRICE\tPER\tOBSERVED\tREV\tFLAGS"
 
 func (a *app) gapsCommand() *cobra.Command {
 	var f history.Filter

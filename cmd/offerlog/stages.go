@@ -7,6 +7,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/clock"
 	"github.com/offerlog/offerlog/streams/gateway"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/janitor"
@@ -44,7 +45,7 @@ func (in *installation) makeStages(roles []string) error {
 		}
 		i := ingest.New(in.pool, cluster, arch, mapper, ingest.Config{Topics: []string{streams.Deliveries}, Workers: max(1, runtime.GOMAXPROCS(0)/4),
 			Fetcher: fetcher, Spool: spool.Path(), Committed: wake, Stored: observe.stored}, log)
-		in.stages = append(in.stages, i)
+		in.stages = append(in.stages, i, clock.New(in.pool, 0, log))
 		observe.ingest = i.Stats
 	}
 	if slices.Contains(roles, roleProject) {

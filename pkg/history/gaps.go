@@ -35,7 +35,7 @@ func Gaps(ctx context.Context, q Querier, f Filter) ([]Gap, error) {
 	var offers [][16]byte // nil: all
 	if f.Record != "" {
 		var err error
-		if offers, err = offersOf(ctx, q, f.Account, f.Record); err != nil {
+		if offers, err = OffersOf(ctx, q, f.Account, f.Record); err != nil {
 			return nil, fmt.Errorf("list gaps: %w", err)
 		}
 	}

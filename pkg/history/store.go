@@ -293,7 +293,7 @@ func List(ctx context.Context, q Querier, f Filter) (list []Observation, err err
 		list, err = collect(ctx, q, listDeliverySQL, uuid.UUID(*f.Delivery), f.Account, f.Record, f.Limit)
 	case f.Record != "":
 		var offers [][16]byte
-		if offers, err = offersOf(ctx, q, f.Account, f.Record); err == nil {
+		if offers, err = OffersOf(ctx, q, f.Account, f.Record); err == nil {
 			list, err = collect(ctx, q, listOffersSQL, offers, f.Limit)
 		}
 	default:
@@ -305,9 +305,9 @@ func List(ctx context.Context, q Querier, f Filter) (list []Observation, err err
 	return list, nil
 }
 
-// offersOf returns the ids of the offers of the transaction's tenant that a record can be of: that of the account, or one for
+// OffersOf returns the ids of the offers of the transaction's tenant that a record can be of: that of the account, or one for
 // each account that the tenant has feeds of.
-func offersOf(ctx context.Context, q Querier, account, record string) (offers [][16]byte, err error) {
+func OffersOf(ctx context.Context, q Querier, account, record string) (offers [][16]byte, err error) {
 	rows, err := q.Query(ctx, accountsSQL)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -150,18 +151,24 @@ func columns(offers []offer.Key) (tenants []string, ids []uuid.UUID) {
 	return tenants, ids
 }
 
-// Publish notes changes, with their revisions, as what is published now. A revision that does not rise is ErrRevision.
-func Publish(ctx context.Context, tx pgx.Tx, changes []Change) error {
+// Publish notes changes, with their revisions, as what is published from a time on. A revision that does not rise is ErrRevision.
+func Publish(ctx context.Context, tx pgx.Tx, changes []Change, from time.Time) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	n := len(changes)
 	tenants, ids, revisions, digests := make([]string, n), make([]uuid.UUID, n), make([]int64, n), make([][]byte, n)
+	strong, ords, observations, flags := make([]*bool, n), make([]*int64, n), make([]uuid.NullUUID, n), make([]string, n)
 	for i := range changes {
 		c := &changes[i]
 		tenants[i], ids[i], revisions[i], digests[i] = c.Winner.Key.Tenant, uuid.UUID(c.Winner.Offer), c.Revision, c.digest
+		flags[i] = strings.Join(c.Flags, ",")
+		if !c.None {
+			r := c.Winner.Rank
+			strong[i], ords[i], observations[i] = &r.Strong, &r.Order, uuid.NullUUID{UUID: uuid.UUID(r.ID), Valid: true}
+		}
 	}
-	tag, err := tx.Exec(ctx, publishSQL, tenants, ids, revisions, digests)
+	tag, err := tx.Exec(ctx, publishSQL, tenants, ids, revisions, digests, strong, ords, observations, flags, from)
 	if err != nil {
 		return fmt.Errorf("publish %d offers: %w", n, err)
 	}
@@ -186,11 +193,20 @@ type Document struct {
 	LastSeenAt string `json:"last_seen_at,omitempty"`
 }
 
-// Body is the JSON of the offer after the change. An offer of which no claim counts any more is a deleted one, with its key
-// and nothing else.
+// Document is the offer after the change. One of which no claim counts any more is a deleted one, with its key.
+func (c *Change) Document() Document {
+	if !c.None {
+		return Document{Document: c.Winner.Document(), Flags: c.Flags, Revision: c.Revision}
+	}
+	k := c.Winner.Key
+	return Document{Document: history.Document{Tenant: k.Tenant, Account: k.Account, Record: k.Record, Content: offer.Content{Deleted: true}},
+		State: StateNone, Revision: c.Revision}
+}
+
+// Body is the JSON of the offer after the change. One of which no claim counts any more has its key and nothing else.
 func (c *Change) Body() ([]byte, error) {
 	if !c.None {
-		return json.Marshal(Document{Document: c.Winner.Document(), Flags: c.Flags, Revision: c.Revision})
+		return json.Marshal(c.Document())
 	}
 	return json.Marshal(struct {
 		Tenant   string `json:"tenant"`

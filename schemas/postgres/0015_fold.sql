@@ -72,7 +72,8 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
                      THEN 'snapshot_passed' END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
-                     THEN 'expired' END)) AS b (reason)
+                     THEN 'expired' END)
+         OFFSET 0) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
          SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
@@ -97,7 +98,8 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
-                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)) AS d (retracted, run, early)
+                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)
+              OFFSET 0) AS d (retracted, run, early)
           CROSS JOIN LATERAL (
               SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2

@@ -44,7 +44,8 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
                      THEN 'snapshot_passed' END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
-                     THEN 'expired' END)) AS b (reason)
+                     THEN 'expired' END)
+         OFFSET 0) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
          SELECT max(v.standing), max(v.reason), min(k.observed_ns) FILTER (WHERE v.standing > 0)
@@ -69,7 +70,8 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
-                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)) AS d (retracted, run, early)
+                     k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)
+              OFFSET 0) AS d (retracted, run, early)
           CROSS JOIN LATERAL (
               SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2
@@ -1213,6 +1215,26 @@ CREATE VIEW audit_v1.tenant_key AS
 
 ALTER TABLE audit_v1.tenant_key OWNER TO offerlog_inspector;
 
+CREATE TABLE public.tick (
+    n bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    lanes integer[] NOT NULL,
+    upto bigint[] NOT NULL
+);
+
+ALTER TABLE public.tick OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.tick AS
+ SELECT t.n,
+    t.at,
+    t.lanes,
+    t.upto
+   FROM public.tick t;
+
+ALTER TABLE audit_v1.tick OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.tick IS 'recorded moments: by that time each lane had reached that number';
+
 CREATE VIEW audit_v1.token AS
  SELECT t.tenant,
     t.id,
@@ -1293,6 +1315,22 @@ CREATE VIEW public.observation_row WITH (security_invoker='true') AS
    FROM public.observation o;
 
 ALTER TABLE public.observation_row OWNER TO offerlog_owner;
+
+CREATE TABLE public.offer_change (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    revision bigint NOT NULL,
+    strong boolean,
+    ord bigint,
+    observation uuid,
+    flags text[] NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT offer_change_check CHECK ((num_nulls(strong, ord, observation) = ANY (ARRAY[0, 3])))
+);
+
+ALTER TABLE ONLY public.offer_change FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.offer_change OWNER TO offerlog_owner;
 
 CREATE TABLE public.outbox_0 (
     slot integer NOT NULL,
@@ -1387,6 +1425,15 @@ ALTER TABLE ONLY public.snapshot_record FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.snapshot_record OWNER TO offerlog_owner;
 
+CREATE TABLE public.tick_head (
+    singleton boolean DEFAULT true NOT NULL,
+    n bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT tick_head_singleton_check CHECK (singleton)
+);
+
+ALTER TABLE public.tick_head OWNER TO offerlog_owner;
+
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_0 FOR VALUES IN (0);
 
 ALTER TABLE ONLY public.outbox ATTACH PARTITION public.outbox_1 FOR VALUES IN (1);
@@ -1434,6 +1481,9 @@ ALTER TABLE ONLY public.mapping
 
 ALTER TABLE ONLY public.observation
     ADD CONSTRAINT observation_pkey PRIMARY KEY (tenant, offer, strong, ord, id);
+
+ALTER TABLE ONLY public.offer_change
+    ADD CONSTRAINT offer_change_pkey PRIMARY KEY (tenant, offer, revision);
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (slot, lane, first);
@@ -1504,6 +1554,12 @@ ALTER TABLE ONLY public.snapshot_record
 ALTER TABLE ONLY public.tenant_key
     ADD CONSTRAINT tenant_key_pkey PRIMARY KEY (tenant, key_id);
 
+ALTER TABLE ONLY public.tick_head
+    ADD CONSTRAINT tick_head_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY public.tick
+    ADD CONSTRAINT tick_pkey PRIMARY KEY (n);
+
 ALTER TABLE ONLY public.token
     ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
 
@@ -1547,6 +1603,8 @@ CREATE INDEX sighting_offer ON public.sighting USING btree (tenant, offer, obser
 
 CREATE INDEX sighting_run ON public.sighting USING btree (tenant, run, offer) WHERE (run IS NOT NULL);
 
+CREATE INDEX tick_at ON public.tick USING btree (at, n);
+
 CREATE UNIQUE INDEX token_sha256 ON public.token USING btree (sha256);
 
 ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_0_pkey;
@@ -1571,6 +1629,8 @@ ALTER TABLE public.feed_route ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.mapping ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.observation ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.offer_change ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 
@@ -1622,6 +1682,8 @@ CREATE POLICY tenant_offerlog_audit ON public.mapping FOR SELECT TO offerlog_aud
 
 CREATE POLICY tenant_offerlog_audit ON public.observation FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
+CREATE POLICY tenant_offerlog_audit ON public.offer_change FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
 CREATE POLICY tenant_offerlog_audit ON public.outcome FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.pruning FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
@@ -1663,6 +1725,8 @@ CREATE POLICY tenant_offerlog_read ON public.feed_route FOR SELECT TO offerlog_r
 CREATE POLICY tenant_offerlog_read ON public.mapping FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.observation FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_read ON public.offer_change FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_read ON public.outcome FOR SELECT TO offerlog_read USING ((tenant = public.current_tenant()));
 
@@ -1729,6 +1793,8 @@ CREATE POLICY worker_offerlog_inspector ON public.feed_route TO offerlog_inspect
 CREATE POLICY worker_offerlog_inspector ON public.mapping TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.observation TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.offer_change TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.outbox TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -1807,6 +1873,8 @@ CREATE POLICY worker_offerlog_project ON public.current_offer TO offerlog_projec
 CREATE POLICY worker_offerlog_project ON public.decision TO offerlog_project USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.observation TO offerlog_project USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_project ON public.offer_change TO offerlog_project USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_project ON public.outbox TO offerlog_project USING (true) WITH CHECK (true);
 
@@ -2137,6 +2205,14 @@ GRANT UPDATE(wrapped) ON TABLE public.tenant_key TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.tenant_key TO offerlog_inspect;
 
+GRANT SELECT,INSERT ON TABLE public.tick TO offerlog_ingest;
+GRANT SELECT ON TABLE public.tick TO offerlog_project;
+GRANT SELECT ON TABLE public.tick TO offerlog_read;
+GRANT SELECT ON TABLE public.tick TO offerlog_audit;
+GRANT SELECT ON TABLE public.tick TO offerlog_inspector;
+
+GRANT SELECT ON TABLE audit_v1.tick TO offerlog_inspect;
+
 GRANT SELECT ON TABLE audit_v1.token TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
@@ -2152,6 +2228,11 @@ GRANT SELECT ON TABLE public.observation_row TO offerlog_relay;
 GRANT SELECT ON TABLE public.observation_row TO offerlog_project;
 GRANT SELECT ON TABLE public.observation_row TO offerlog_read;
 GRANT SELECT ON TABLE public.observation_row TO offerlog_audit;
+
+GRANT SELECT ON TABLE public.offer_change TO offerlog_read;
+GRANT SELECT ON TABLE public.offer_change TO offerlog_audit;
+GRANT SELECT ON TABLE public.offer_change TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.offer_change TO offerlog_project;
 
 GRANT SELECT ON TABLE public.outbox_0 TO offerlog_inspector;
 GRANT SELECT,TRUNCATE ON TABLE public.outbox_0 TO offerlog_janitor;
@@ -2181,3 +2262,5 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.snapshot_account TO offerlog_ingest;
 GRANT SELECT ON TABLE public.snapshot_record TO offerlog_audit;
 GRANT SELECT ON TABLE public.snapshot_record TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.snapshot_record TO offerlog_ingest;
+
+GRANT SELECT,UPDATE ON TABLE public.tick_head TO offerlog_ingest;

@@ -15,6 +15,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/tick"
 	"github.com/offerlog/offerlog/pkg/view"
 )
 
@@ -206,8 +207,12 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if want := view.Sum(maps.Values(view.Fold(s.claimsUpTo(heard), s.decisionsUpTo(heard)))); got != want {
+				folded := view.Fold(s.claimsUpTo(heard), s.decisionsUpTo(heard))
+				if want := view.Sum(maps.Values(folded)); got != want {
 					return fmt.Errorf("heard %v: got %s, want %s", heard, got, want)
+				}
+				if err := explained(ctx, tx, c, folded, s.decisionsUpTo(heard)); err != nil {
+					return fmt.Errorf("heard %v: %w", heard, err)
 				}
 			}
 		})
@@ -215,6 +220,48 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// explained holds what reads of the past and explanations say at a checkpoint against the folded offers.
+func explained(ctx context.Context, tx pgx.Tx, c view.Checkpoint, folded map[offer.Key]view.Offer, in decision.InForce) error {
+	if _, err := tx.Exec(ctx, "SET LOCAL ROLE offerlog_audit; SET LOCAL offerlog.tenant = 't1'"); err != nil {
+		return err
+	}
+	var at tick.Tick
+	for lane, seq := range c.Applied {
+		at.Lanes, at.UpTo = append(at.Lanes, lane), append(at.UpTo, seq)
+	}
+	known, err := view.Known(ctx, tx, view.Filter{IncludeDeleted: true}, at, nil)
+	if err != nil {
+		return err
+	}
+	shown := map[string]string{}
+	for _, o := range known {
+		shown[o.Record] = o.ObservationID
+	}
+	for key, want := range folded {
+		if got := shown[key.Record]; (got == "") != want.None || got != "" && got != want.Rank.ID.String() {
+			return fmt.Errorf("record %s is known as %q, want %s", key.Record, got, want.Rank.ID)
+		}
+		candidates, err := view.Explain(ctx, tx, key.ID(), at, nil)
+		if err != nil {
+			return err
+		}
+		for _, x := range candidates {
+			o := &x.Observation
+			wins := !want.None && o.ID() == want.Rank.ID
+			if (x.Rule == view.RuleWins) != wins {
+				return fmt.Errorf("observation %s has rule %s, want the winner to be %s", o.ID(), x.Rule, want.Rank.ID)
+			}
+			if x.Standing != decision.NotCounting && !wins && o.Rank.Compare(want.Rank) > 0 {
+				return fmt.Errorf("observation %s ranks above the winner, and its rule is %s", o.ID(), x.Rule)
+			}
+			if out := in.Out("t1", o.Feed, o.ID()); out && (x.Standing != decision.NotCounting || x.Rule == "") {
+				return fmt.Errorf("observation %s is out, and its rule is %q", o.ID(), x.Rule)
+			}
+		}
+	}
+	return nil
 }
 
 func (s *speaker) claimsUpTo(heard map[int]int) func(yield func(history.Event) bool) {

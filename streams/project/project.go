@@ -265,7 +265,7 @@ func (s *Stage) show(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint
 	if err != nil {
 		return 0, err
 	}
-	err = view.Publish(ctx, tx, changes)
+	err = view.Publish(ctx, tx, changes, held.RecordedAt)
 	if errors.Is(err, view.ErrRevision) {
 		return 0, b.broken(err)
 	}

@@ -578,7 +578,7 @@ func projectAs(ctx context.Context, tx pgx.Tx, c view.Checkpoint, to int64, e hi
 		return err
 	}
 	return errors.Join(
-		view.Publish(ctx, tx, changes),
+		view.Publish(ctx, tx, changes, time.Now()),
 		outbox.Append(ctx, tx, nil, []outbox.Event{{Lane: c.Lane, Seq: held[0].Sequence, Topic: streams.CurrentOffers, Key: e.Key.String(),
 			ID: uuid.New(), Type: streams.OfferChanged, Body: body, RecordedAt: held[0].RecordedAt}}),
 		view.Advance(ctx, tx, c),

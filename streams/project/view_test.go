@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -153,7 +154,7 @@ func TestTheViewFollowsRankAndNeverArrival(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := view.Publish(t.Context(), tx, numbered(changes, int64(i+1))); err != nil {
+					if err := view.Publish(t.Context(), tx, numbered(changes, int64(i+1)), time.Now()); err != nil {
 						return err
 					}
 					if got := len(changes) == 1; got != s.changed {

@@ -1,0 +1,117 @@
+package ingest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/tick"
+	"github.com/offerlog/offerlog/pkg/view"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+// ticks writes a tick and returns its time.
+func (s *scene) ticks() (at time.Time) {
+	s.t.Helper()
+	err := postgres.InTx(s.t.Context(), s.Pool, postgres.Ingest, func(tx pgx.Tx) error {
+		written, err := tick.Write(s.t.Context(), tx)
+		if err != nil || !written {
+			return fmt.Errorf("write a tick: %t, %w", written, err)
+		}
+		return tx.QueryRow(s.t.Context(), "SELECT max(at) FROM tick").Scan(&at)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return at
+}
+
+// knew are the offers of t1 that were known at a time, each as record and quantity; asOf "" is whenever.
+func (s *scene) knew(at time.Time, asOf string) (offers []string, closed bool) {
+	s.t.Helper()
+	err := postgres.AsTenant(s.t.Context(), s.Pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+		k, err := tick.At(s.t.Context(), tx, at)
+		if err != nil {
+			return err
+		}
+		var bound *offer.Time
+		if asOf != "" {
+			bound = new(offer.Time)
+			if *bound, err = offer.ParseTime(asOf); err != nil {
+				return err
+			}
+		}
+		list, err := view.Known(s.t.Context(), tx, view.Filter{}, k, bound)
+		for _, o := range list {
+			offers = append(offers, o.Record+" "+o.Quantity.String())
+		}
+		closed = k.Closed
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return offers, closed
+}
+
+func (s *scene) wantKnown(when string, at time.Time, asOf string, want ...string) {
+	s.t.Helper()
+	if got, _ := s.knew(at, asOf); !slices.Equal(got, want) {
+		s.t.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+func TestS_003_27_a_price_that_was_corrected_is_still_what_was_known(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 3, MaxRecords: 5})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, weak))
+	// The supplier's day 1, told on day 1 and corrected on day 3, when day 2 is told too.
+	s.Feed(s.rng, delivery("D1", `{"sku": "A", "qty": 10}`, "time", "2025-03-01T08:00:00Z"))
+	s.Settle()
+	day1 := s.ticks()
+	s.Feed(s.rng, delivery("D3", `{"sku": "A", "qty": 13}`, "time", "2025-03-03T08:00:00Z"), delivery("D2", `{"sku": "A", "qty": 12}`, "time", "2025-03-02T08:00:00Z"),
+		delivery("B", `{"sku": "B", "qty": 1}`, "time", "2025-03-02T08:00:00Z"))
+	s.Settle()
+	day3 := s.ticks()
+	s.decides(streams.FeedSuspendType, `{"feed": "acme-eu"}`, "")
+	day4 := s.ticks()
+	if _, closed := s.knew(day3, ""); !closed {
+		t.Error("a later tick exists, and the moment before it is not closed")
+	}
+	if _, closed := s.knew(day4.Add(time.Hour), ""); closed {
+		t.Error("no tick is later, and the moment is closed")
+	}
+	s.decides(streams.FeedResumeType, `{"feed": "acme-eu"}`, "")
+	s.wantKnown("day 1", day1, "", "A 10")
+	s.wantKnown("between two ticks", day3.Add(-time.Microsecond), "", "A 10")
+	s.wantKnown("day 3", day3, "", "A 13", "B 1")
+	s.wantKnown("day 3 of day 2", day3, "2025-03-02T23:00:00Z", "A 12", "B 1")
+	s.wantKnown("day 3 of day 1", day3, "2025-03-01T23:00:00Z", "A 10")
+	s.wantKnown("day 3 of day 0", day3, "2025-02-28T23:00:00Z")
+	s.wantKnown("while the feed was suspended", day4, "")
+	s.shows("now", "A 13", "B 1")
+	// What was shown is another question: every value that was published, until the next.
+	s.SettleOffers()
+	var shown []string
+	err := postgres.AsTenant(t.Context(), s.Pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+		list, err := view.EverShown(t.Context(), tx, offer.Key{Tenant: "t1", Account: "ACC-1", Record: "A"}.ID())
+		for i, o := range list {
+			shown = append(shown, o.State+o.Quantity.String())
+			if i > 0 && (list[i-1].ShownUntil != o.ShownFrom || list[i-1].Revision >= o.Revision) {
+				t.Errorf("%s is shown until %s, and the next from %s", list[i-1].Quantity, list[i-1].ShownUntil, o.ShownFrom)
+			}
+		}
+		return err
+	})
+	// On the way to 13 the view may have shown 12.
+	if shown = slices.DeleteFunc(shown, func(v string) bool { return v == "12" }); err != nil || !slices.Equal(shown, []string{"10", "13", "none", "13"}) {
+		t.Errorf("got %q and error %v, want 10, 13, none and 13 shown", shown, err)
+	}
+	s.verify()
+}
