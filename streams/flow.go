@@ -29,7 +29,8 @@ const (
 	// DeliveryResults tells what became of deliveries: one event an attempt, as the feed's policy wants. Key: replay key. Written
 	// by the relay.
 	DeliveryResults = "delivery-results"
-	// CurrentOffers holds each offer as it now stands, compacted; a deleted offer is a value. Key: offer. Written by the relay.
+	// CurrentOffers holds each offer as it now stands, compacted; a deleted offer is a value until its feed's horizon has passed.
+	// Key: offer. Written by the relay.
 	CurrentOffers = "current-offers"
 	// RelayCursor holds what the relay has published, compacted. Key: lane. Written by the relay, in the same transaction.
 	RelayCursor = "offerlog-relay-cursor"
@@ -65,6 +66,8 @@ const (
 
 	DueType = "offerlog.due.v1" // offerlog's own: a moment of a tenant has come; its data is an ingest.Due
 
+	CollectType = "offerlog.command.tombstone.collect.v1" // an ingest.Collect
+
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 )
@@ -88,7 +91,8 @@ const (
 	ObservationRecorded = "offerlog.observation.recorded.v1"
 	ObservationSighted  = "offerlog.observation.sighted.v1"
 	OfferChanged        = "offerlog.offer.changed.v1"
-	ReplayWanted        = "offerlog.replay.v1" // an ingest.Replay
+	OfferCollected      = "offerlog.offer.collected.v1" // without data: a deleted offer that is not remembered any longer
+	ReplayWanted        = "offerlog.replay.v1"          // an ingest.Replay
 )
 
 // Extension attributes of the events that offerlog writes.

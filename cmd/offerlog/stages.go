@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/mapping"
@@ -60,7 +63,10 @@ func (in *installation) makeStages(roles []string) error {
 			return err
 		}
 		in.undo = append(in.undo, func() { _ = objects.Close() }) // nothing was written
-		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{Archive: objects}, log))
+		in.stages = append(in.stages, janitor.New(in.pool, janitor.Config{Archive: objects, Command: func(ctx context.Context, event *kgo.Record) error {
+			event.Topic = cluster.Topic(streams.Commands)
+			return in.kafka.ProduceSync(ctx, event).FirstErr()
+		}}, log))
 	}
 	if slices.Contains(roles, roleServe) {
 		in.stages = append(in.stages, &server{in.http, in.kafka, in.pool, store, observe.registry()},

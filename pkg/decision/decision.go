@@ -48,6 +48,9 @@ var recordSQL string
 //go:embed moment.sql
 var momentSQL string
 
+//go:embed collected.sql
+var collectedSQL string
+
 //go:embed list.sql
 var listSQL string
 
@@ -69,10 +72,11 @@ const (
 	Delivery    Kind = "delivery"
 	Feed        Kind = "feed"
 	Moment      Kind = "due"
+	Horizon     Kind = "horizon"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment}
+var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment, Horizon}
 
 // A Subject is what a decision is about.
 type Subject struct {
@@ -96,6 +100,7 @@ const (
 	Suspended  Verdict = "suspended"  // of a feed, by an operator
 	Resumed    Verdict = "resumed"    // of a feed, by an operator
 	Due        Verdict = "due"        // of a moment: it has come
+	Collected  Verdict = "collected"  // of a feed's horizon: what was deleted before it is not shown any more
 )
 
 // A Standing says how claims count.
@@ -121,6 +126,7 @@ type Decision struct {
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
 	Feed       string            // of a feed, and of a complete snapshot: which says so
 	Moment     int64             // that has come, in nanoseconds since 1970 UTC; of other kinds 0
+	Collected  time.Time         // of a horizon: deletions that were recorded before it are collected
 	Reason     string            // an operator's
 	Actor      string            // who commanded it; "": it follows from deliveries
 	Command    *offer.DeliveryID // nil: nobody commanded it
@@ -137,12 +143,29 @@ func OfMoment(tenant string, ns int64) Subject {
 	return Subject{tenant, Moment, offer.Derive("moment", tenant, strconv.FormatInt(ns, 10))}
 }
 
+// OfHorizon is how far back a feed remembers deletions, as a subject.
+func OfHorizon(tenant, feed string) Subject {
+	return Subject{tenant, Horizon, offer.Derive("horizon", tenant, feed)}
+}
+
 // LastMoment returns the latest moment of a tenant that is decided to have come; nil: none is.
 func LastMoment(ctx context.Context, tx pgx.Tx, tenant string) (ns *int64, err error) {
 	if err := tx.QueryRow(ctx, momentSQL, tenant).Scan(&ns); err != nil {
 		return nil, fmt.Errorf("find the last moment of tenant %s: %w", tenant, err)
 	}
 	return ns, nil
+}
+
+// LastCollected returns up to when a horizon has collected; the zero time: nothing yet.
+func LastCollected(ctx context.Context, tx pgx.Tx, horizon Subject) (before time.Time, err error) {
+	var last *time.Time
+	if err := tx.QueryRow(ctx, collectedSQL, horizon.Tenant, horizon.ID).Scan(&last); err != nil {
+		return before, fmt.Errorf("find up to when horizon %s has collected: %w", horizon.ID, err)
+	}
+	if last != nil {
+		before = *last
+	}
+	return before, nil
 }
 
 // Key is the key of the decision's event.
@@ -179,6 +202,8 @@ type Document struct {
 	Standing   Standing `json:"standing"`
 	AsOf       string   `json:"as_of,omitempty"`  // a complete snapshot's
 	Moment     string   `json:"moment,omitempty"` // that has come
+	Feed       string   `json:"feed,omitempty"`   // of a horizon
+	Collected  string   `json:"collected,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	Actor      string   `json:"actor,omitempty"`
 	Command    string   `json:"command,omitempty"`
@@ -194,6 +219,9 @@ func (d *Decision) Document() Document {
 	}
 	if d.Kind == Moment {
 		doc.Moment = offer.TimeOf(time.Unix(0, d.Moment)).Text
+	}
+	if d.Kind == Horizon {
+		doc.Feed, doc.Collected = d.Feed, offer.TimeOf(d.Collected).Text
 	}
 	if d.Command != nil {
 		doc.Command = d.Command.String()
@@ -220,6 +248,7 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		standings                          = make([]int16, n)
 		seqs                               = make([]int64, n)
 		asOf, moments                      = make([]*int64, n), make([]*int64, n)
+		collected                          = make([]*time.Time, n)
 		recorded                           = make([]time.Time, n)
 	)
 	for i, d := range decisions {
@@ -243,9 +272,12 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		if d.Kind == Moment {
 			moments[i] = &d.Moment
 		}
+		if d.Kind == Horizon {
+			collected[i] = &d.Collected
+		}
 		accounts[i], asOf[i], feeds[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Feed, d.Reason, d.Actor, d.RecordedAt
 	}
-	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, reasons, actors, commands, recorded)
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, collected, reasons, actors, commands, recorded)
 	if err == nil && tag.RowsAffected() != int64(n) {
 		err = postgres.ErrLostRace
 	}
@@ -304,14 +336,18 @@ func Scan(row pgx.CollectableRow) (d Decision, err error) {
 	var (
 		offerID, command uuid.NullUUID
 		moment           *int64
+		collected        *time.Time
 	)
-	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &d.Reason,
+	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &collected, &d.Reason,
 		&d.Actor, &command, &d.RecordedAt); err != nil {
 		return d, err
 	}
 	d.Offer = offer.OfferID(offerID.UUID)
 	if moment != nil {
 		d.Moment = *moment
+	}
+	if collected != nil {
+		d.Collected = *collected
 	}
 	if command.Valid {
 		d.Command = new(offer.DeliveryID(command.UUID))
@@ -369,6 +405,12 @@ func (in InForce) Out(tenant, feed string, id offer.ObservationID) bool {
 		}
 	}
 	return false
+}
+
+// Collects reports whether a deletion that a feed has claimed, recorded at a time, is older than deletions are remembered.
+func (in InForce) Collects(tenant, feed string, recorded time.Time) bool {
+	d, ok := in[subject{tenant, OfHorizon(tenant, feed).ID}]
+	return ok && recorded.Before(d.Collected)
 }
 
 // Snapshots is the newest snapshot that is complete and counts, of each account.

@@ -192,11 +192,12 @@ func lock(ctx context.Context, tx pgx.Tx, statement string) (version int64, err 
 	return version, nil
 }
 
-// A Horizon is for how long the deliveries of a feed are known by their receipts.
+// A Horizon is for how long the deliveries of a feed are known by their receipts, and its deletions are shown as such.
 type Horizon struct {
-	Tenant string
-	Feed   string
-	Dedupe time.Duration
+	Tenant    string
+	Feed      string
+	Dedupe    time.Duration
+	Tombstone time.Duration
 }
 
 // Horizons reads those of all feeds; the janitor's role may.
@@ -206,12 +207,13 @@ func Horizons(ctx context.Context, q Querier) ([]Horizon, error) {
 		return nil, fmt.Errorf("read the horizons of the feeds: %w", err)
 	}
 	horizons, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Horizon, err error) {
-		var text string
-		if err := row.Scan(&h.Tenant, &h.Feed, &text); err != nil {
+		var dedupe, tombstone string
+		if err := row.Scan(&h.Tenant, &h.Feed, &dedupe, &tombstone); err != nil {
 			return h, err
 		}
-		if h.Dedupe = time.Duration(parseDuration(text)); h.Dedupe == 0 {
-			err = fmt.Errorf("feed %s of tenant %s: dedupe_horizon %q is no duration", h.Feed, h.Tenant, text)
+		h.Dedupe, h.Tombstone = time.Duration(parseDuration(dedupe)), time.Duration(parseDuration(tombstone))
+		if h.Dedupe == 0 || h.Tombstone == 0 {
+			err = fmt.Errorf("feed %s of tenant %s: dedupe_horizon %q or tombstone_horizon %q is no duration", h.Feed, h.Tenant, dedupe, tombstone)
 		}
 		return h, err
 	})

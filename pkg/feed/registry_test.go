@@ -273,7 +273,7 @@ func TestHorizonsAreTheJanitorsToRead(t *testing.T) {
 	mustApply(t, pool, parse(t, "feed: f", "feed: g", "/s", "/t", "order:", "policy: {dedupe_horizon: 36h}\norder:"))
 	err := postgres.InTx(t.Context(), pool, postgres.Janitor, func(tx pgx.Tx) error {
 		got, err := feed.Horizons(t.Context(), tx)
-		if want := []feed.Horizon{{Tenant: "t1", Feed: "f", Dedupe: 400 * 24 * time.Hour}, {Tenant: "t1", Feed: "g", Dedupe: 36 * time.Hour}}; !slices.Equal(got, want) {
+		if want := []feed.Horizon{{"t1", "f", 400 * 24 * time.Hour, 400 * 24 * time.Hour}, {"t1", "g", 36 * time.Hour, 400 * 24 * time.Hour}}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		return err

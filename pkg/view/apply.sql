@@ -3,9 +3,10 @@
 -- not published as they stand now. What counts, and what an offer shows by it, says the function fold.
 --
 -- An offer of which nothing counts has no winner, and its key from any claim that is there; where none is, the statement
--- writes nulls, which the table refuses.
+-- writes nulls, which the table refuses. One that shows a deletion which is collected has no row; that it is gone has no digest.
 WITH folded AS (
-    SELECT t.tenant, t.offer, f.*
+    SELECT t.tenant, t.offer, f.*,
+           CASE WHEN f.deleted THEN collected(t.tenant, t.offer, f.strong, f.ord, f.observation, $3::int[], $4::bigint[]) ELSE false END AS collected
       FROM unnest($5::text[], $6::uuid[]) AS t (tenant, offer)
       LEFT JOIN LATERAL fold(t.tenant, t.offer, $3::int[], $4::bigint[], NULL) AS f ON true
 ),
@@ -19,6 +20,7 @@ changed AS (
                            FROM candidates(f.tenant, f.offer, $3::int[], $4::bigint[], NULL) AS c
                           WHERE f.observation IS NULL
                           LIMIT 1) AS k ON true
+     WHERE NOT f.collected
      ORDER BY f.tenant, f.offer
         ON CONFLICT (tenant, generation, offer) DO UPDATE
        SET strong = excluded.strong, ord = excluded.ord, mapping_version = excluded.mapping_version, content = excluded.content,
@@ -30,10 +32,15 @@ changed AS (
             >= (c.strong, c.ord, c.mapping_version, c.content, c.observation))
     RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags,
               sha256(coalesce(c.content, '') || boolsend(c.deleted) || convert_to(array_to_string(c.flags, ','), 'UTF8')) AS digest
+),
+gone AS (
+    SELECT f.tenant, f.offer, f.strong, f.ord, f.observation, f.flags, NULL::bytea AS digest
+      FROM folded AS f
+     WHERE CASE WHEN f.collected THEN forget(f.tenant, $1, f.offer, f.strong, f.ord, f.observation) END
 )
 SELECT o.*,
        c.flags, c.observation IS NULL, c.digest
-  FROM changed AS c
+  FROM (SELECT * FROM changed UNION ALL SELECT * FROM gone) AS c
  -- A probe for each: a join might be planned as a scan of all history. Without a winner any observation names the offer.
  CROSS JOIN LATERAL ((SELECT o.*
                         FROM observation_row AS o

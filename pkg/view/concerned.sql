@@ -1,6 +1,7 @@
 -- The offers of partition $2 that a decision on the subject ($3, $4) of kind $5 concerns: those that a run or a delivery has claims
 -- of, that an observation is of, that stand in a feed's account, or of which a claim
--- begins to count at a moment, or ends: behind the moment before. A delivery's receipt says where its outcome stands, and that
+-- begins to count at a moment, or ends: behind the moment before; or of which a deletion is
+-- older than a horizon. A delivery's receipt says where its outcome stands, and that
 -- says which numbers of the lane its claims have.
 WITH claimed AS (
     SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND (o.tenant, o.run) = ($3::text, $4::uuid)
@@ -21,6 +22,15 @@ WITH claimed AS (
       FROM decision AS d
       JOIN current_offer AS c ON (c.tenant, c.account, c.generation) = (d.tenant, d.account, $1::int)
      WHERE $5::text = 'feed' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+     UNION ALL
+    SELECT c.offer
+      FROM decision AS d
+      JOIN current_offer AS c ON (c.tenant, c.generation) = (d.tenant, $1::int)
+      JOIN observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
+     WHERE $5::text = 'horizon' AND (d.tenant, d.subject) = ($3::text, $4::uuid)
+       AND c.deleted
+       AND o.feed = d.feed
+       AND o.recorded_at < d.collected
      UNION ALL
     SELECT k.offer
       FROM (SELECT d.tenant, d.moment,

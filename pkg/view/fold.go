@@ -68,6 +68,9 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 			offers[key] = Offer{Key: key, None: true, Deleted: true}
 			continue
 		}
+		if winner.Content.Deleted && in.Collects(key.Tenant, winner.Feed, winner.RecordedAt) {
+			continue // it is not even shown as deleted any more
+		}
 		var flags []string
 		for _, o := range observations {
 			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) && !o.Implied() &&

@@ -41,6 +41,9 @@ var concernedSQL string
 //go:embed publish.sql
 var publishSQL string
 
+//go:embed unpublish.sql
+var unpublishSQL string
+
 // ErrBehind reports an event about an offer of which history holds nothing: the database is older than the log.
 var ErrBehind = errors.New("history does not hold what the log tells")
 
@@ -53,8 +56,11 @@ type Change struct {
 	None     bool                // no claim of the offer counts: there is no winner
 	Flags    []string            // sorted
 	Revision int64               // given by the caller: rising with each change of the offer
-	digest   []byte
+	digest   []byte              // nil: it is collected
 }
+
+// Collected reports whether the offer is deleted for so long that it is shown no more, not even as deleted: its row is gone.
+func (c *Change) Collected() bool { return c.digest == nil }
 
 // Apply folds offers from history, as far as the checkpoint covers it, and writes the rows that rank higher than what
 // stands, or have other flags; where a decision concerns the offers, it writes whatever differs. It returns what has to be
@@ -151,24 +157,56 @@ func columns(offers []offer.Key) (tenants []string, ids []uuid.UUID) {
 	return tenants, ids
 }
 
-// Publish notes changes, with their revisions, as what is published from a time on. A revision that does not rise is ErrRevision.
+// Publish notes changes, with their revisions, as what is published from a time on; of what is collected nothing is. A revision
+// that does not rise is ErrRevision.
 func Publish(ctx context.Context, tx pgx.Tx, changes []Change, from time.Time) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	n := len(changes)
-	tenants, ids, revisions, digests := make([]string, n), make([]uuid.UUID, n), make([]int64, n), make([][]byte, n)
-	strong, ords, observations, flags := make([]*bool, n), make([]*int64, n), make([]uuid.NullUUID, n), make([]string, n)
+	var shown, gone publications
 	for i := range changes {
-		c := &changes[i]
-		tenants[i], ids[i], revisions[i], digests[i] = c.Winner.Key.Tenant, uuid.UUID(c.Winner.Offer), c.Revision, c.digest
-		flags[i] = strings.Join(c.Flags, ",")
-		if !c.None {
-			r := c.Winner.Rank
-			strong[i], ords[i], observations[i] = &r.Strong, &r.Order, uuid.NullUUID{UUID: uuid.UUID(r.ID), Valid: true}
+		if c := &changes[i]; c.Collected() {
+			gone.add(c)
+		} else {
+			shown.add(c)
 		}
 	}
-	tag, err := tx.Exec(ctx, publishSQL, tenants, ids, revisions, digests, strong, ords, observations, flags, from)
+	err := shown.note(ctx, tx, publishSQL, shown.tenants, shown.ids, shown.revisions, shown.digests, shown.strong, shown.ords, shown.observations, shown.flags, from)
+	if err != nil {
+		return err
+	}
+	return gone.note(ctx, tx, unpublishSQL, gone.tenants, gone.ids, gone.revisions, from)
+}
+
+// publications are columns of changes.
+type publications struct {
+	tenants, flags []string
+	ids            []uuid.UUID
+	revisions      []int64
+	digests        [][]byte
+	strong         []*bool // of the observation shown; nil: none is
+	ords           []*int64
+	observations   []uuid.NullUUID
+}
+
+func (p *publications) add(c *Change) {
+	p.tenants, p.ids, p.flags = append(p.tenants, c.Winner.Key.Tenant), append(p.ids, uuid.UUID(c.Winner.Offer)), append(p.flags, strings.Join(c.Flags, ","))
+	p.revisions, p.digests = append(p.revisions, c.Revision), append(p.digests, c.digest)
+	var (
+		strong      *bool
+		ord         *int64
+		observation uuid.NullUUID
+	)
+	if !c.None {
+		r := c.Winner.Rank
+		strong, ord, observation = &r.Strong, &r.Order, uuid.NullUUID{UUID: uuid.UUID(r.ID), Valid: true}
+	}
+	p.strong, p.ords, p.observations = append(p.strong, strong), append(p.ords, ord), append(p.observations, observation)
+}
+
+func (p *publications) note(ctx context.Context, tx pgx.Tx, statement string, columns ...any) error {
+	n := len(p.ids)
+	if n == 0 {
+		return nil
+	}
+	tag, err := tx.Exec(ctx, statement, columns...)
 	if err != nil {
 		return fmt.Errorf("publish %d offers: %w", n, err)
 	}
@@ -203,8 +241,12 @@ func (c *Change) Document() Document {
 		State: StateNone, Revision: c.Revision}
 }
 
-// Body is the JSON of the offer after the change. One of which no claim counts any more has its key and nothing else.
+// Body is the JSON of the offer after the change. One of which no claim counts any more has its key and nothing else. One that is
+// collected has none, which removes it from a compacted topic.
 func (c *Change) Body() ([]byte, error) {
+	if c.Collected() {
+		return nil, nil
+	}
 	if !c.None {
 		return json.Marshal(c.Document())
 	}

@@ -103,19 +103,20 @@ GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
 -- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
 CREATE TABLE decision (
     tenant      text        NOT NULL,
-    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name or a moment
+    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name, a moment or both
     n           int         NOT NULL CHECK (n > 0),
-    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due')),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due', 'horizon')),
     lane        int         NOT NULL,
     seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
     verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded', 'retracted', 'restored',
-                                                        'suspended', 'resumed', 'due')),
+                                                        'suspended', 'resumed', 'due', 'collected')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
     offer       uuid,                 -- of an observation
-    feed        text,                 -- of a feed, and of a complete snapshot,
+    feed        text,                 -- of a feed and of its horizon, and of a complete snapshot,
     account     text,                 -- which has an account,
     as_of       bigint,               -- and of the snapshot when it was taken: what its account has and it lacks is deleted as of then
     moment      bigint,               -- that has come: what was claimed for later counts from then on, what held until then no more
+    collected   timestamptz,          -- of a feed's horizon: deletions that were recorded before it are no longer shown
     reason      text,
     actor       text,
     command     uuid,                 -- the delivery id of the command; null: nobody commanded it
@@ -124,7 +125,8 @@ CREATE TABLE decision (
     CHECK ((kind = 'observation') = (offer IS NOT NULL)),
     CHECK ((kind = 'feed' OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
     CHECK (as_of IS NULL OR kind = 'run' AND standing = 2),
-    CHECK ((kind = 'due') = (moment IS NOT NULL))
+    CHECK ((kind = 'due') = (moment IS NOT NULL)),
+    CHECK ((kind = 'horizon') = (collected IS NOT NULL AND feed IS NOT NULL))
 );
 CREATE UNIQUE INDEX decision_lane ON decision (lane, seq);
 CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHERE as_of IS NOT NULL;
@@ -133,6 +135,7 @@ CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'ob
 CREATE INDEX decision_delivery ON decision (tenant, subject) WHERE kind = 'delivery';
 CREATE INDEX decision_moment ON decision (tenant, moment) WHERE moment IS NOT NULL;
 CREATE INDEX decision_feed ON decision (tenant, feed, n) WHERE kind = 'feed';
+CREATE INDEX decision_horizon ON decision (tenant, feed, collected) WHERE kind = 'horizon';
 CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT ON decision TO offerlog_ingest;
 GRANT SELECT ON decision TO offerlog_project;

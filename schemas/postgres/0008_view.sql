@@ -15,8 +15,8 @@ ALTER TABLE generation OWNER TO offerlog_owner;
 ALTER TABLE generation_pointer OWNER TO offerlog_owner;
 GRANT SELECT ON generation, generation_pointer TO offerlog_project, offerlog_read, offerlog_audit, offerlog_inspector;
 
--- The winning observation of each offer. A deleted offer keeps its row and rank: nobody has DELETE here. An offer of which no
--- claim counts has a row without a winner.
+-- The winning observation of each offer. A deleted offer keeps its row and rank: nobody has DELETE here, and only what is past its
+-- feed's horizon can be forgotten. An offer of which no claim counts has a row without a winner.
 CREATE TABLE current_offer (
     tenant          text   NOT NULL,
     generation      int    NOT NULL,
@@ -36,8 +36,10 @@ CREATE TABLE current_offer (
 ) WITH (fillfactor = 80);
 CALL protect('current_offer', ARRAY['offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON current_offer TO offerlog_project;
+CREATE INDEX current_offer_deleted ON current_offer (tenant, generation, offer) WHERE deleted;
 
--- What was last published of each offer: beside the generations, so that a switch publishes only what differs.
+-- What was last published of each offer: beside the generations, so that a switch publishes only what differs. What is collected
+-- has no row.
 CREATE TABLE publication (
     tenant   text   NOT NULL,
     offer    uuid   NOT NULL,

@@ -86,6 +86,20 @@ $$;
 
 ALTER FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
 
+CREATE FUNCTION public.collected(of_tenant text, of_offer uuid, strong boolean, ord bigint, observation uuid, lanes integer[], upto bigint[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT EXISTS (SELECT
+                     FROM observation AS o
+                     JOIN decision AS d ON (d.tenant, d.feed) = (o.tenant, o.feed)
+                    WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = ($1, $2, $3, $4, $5)
+                      AND d.kind = 'horizon'
+                      AND d.collected > o.recorded_at
+                      AND d.seq <= upto[array_position(lanes, d.lane)])
+$_$;
+
+ALTER FUNCTION public.collected(of_tenant text, of_offer uuid, strong boolean, ord bigint, observation uuid, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+
 CREATE FUNCTION public.current_tenant() RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN NULLIF(current_setting('offerlog.tenant'::text, true), ''::text);
@@ -115,6 +129,129 @@ CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto
 $$;
 
 ALTER FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
+
+CREATE TABLE public.current_offer (
+    tenant text NOT NULL,
+    generation integer NOT NULL,
+    offer uuid NOT NULL,
+    partition integer NOT NULL,
+    account text NOT NULL,
+    record text NOT NULL,
+    strong boolean,
+    ord bigint,
+    mapping_version integer,
+    content bytea,
+    observation uuid,
+    deleted boolean NOT NULL,
+    flags text[] NOT NULL,
+    CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.current_offer FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.current_offer OWNER TO offerlog_owner;
+
+CREATE TABLE public.decision (
+    tenant text NOT NULL,
+    subject uuid NOT NULL,
+    n integer NOT NULL,
+    kind text NOT NULL,
+    lane integer NOT NULL,
+    seq bigint NOT NULL,
+    verdict text NOT NULL,
+    standing smallint NOT NULL,
+    offer uuid,
+    feed text,
+    account text,
+    as_of bigint,
+    moment bigint,
+    collected timestamp with time zone,
+    reason text,
+    actor text,
+    command uuid,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
+    CONSTRAINT decision_check1 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
+    CONSTRAINT decision_check3 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
+    CONSTRAINT decision_check4 CHECK (((kind = 'horizon'::text) = ((collected IS NOT NULL) AND (feed IS NOT NULL)))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text, 'horizon'::text]))),
+    CONSTRAINT decision_n_check CHECK ((n > 0)),
+    CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text, 'collected'::text])))
+);
+
+ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.decision OWNER TO offerlog_owner;
+
+CREATE TABLE public.observation (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    strong boolean NOT NULL,
+    ord bigint NOT NULL,
+    id uuid NOT NULL,
+    lane integer NOT NULL,
+    seq bigint NOT NULL,
+    delivery uuid NOT NULL,
+    "row" integer NOT NULL,
+    feed text NOT NULL,
+    account text NOT NULL,
+    record text NOT NULL,
+    revision_key text NOT NULL,
+    mapping_version integer NOT NULL,
+    weak_identity boolean DEFAULT false NOT NULL,
+    observed_ns bigint NOT NULL,
+    observed_at text NOT NULL,
+    retrieved_ns bigint NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    content bytea NOT NULL,
+    mpn text,
+    manufacturer text,
+    item_revision text,
+    packaging text,
+    condition text,
+    gtin text,
+    quantity numeric,
+    unit text,
+    per numeric,
+    price numeric,
+    currency text,
+    price_breaks jsonb,
+    moq numeric,
+    order_multiple numeric,
+    lead_time_days numeric,
+    stock jsonb,
+    valid_from text,
+    valid_until text,
+    deleted boolean DEFAULT false NOT NULL,
+    run uuid,
+    held boolean DEFAULT false NOT NULL,
+    due_ns bigint,
+    until_ns bigint
+);
+
+ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.observation OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    BEGIN ATOMIC
+ WITH gone AS (
+          DELETE FROM public.current_offer c
+           WHERE (((c.tenant = forget.of_tenant) AND (c.generation = forget.of_generation) AND (c.offer = forget.of_offer)) AND (EXISTS ( SELECT
+                    FROM (public.observation o
+                      JOIN public.decision d ON (((d.tenant = o.tenant) AND (d.feed = o.feed))))
+                   WHERE (((o.tenant = forget.of_tenant) AND (o.offer = forget.of_offer) AND (o.strong = forget.of_strong) AND (o.ord = forget.of_ord) AND (o.id = forget.deletion)) AND o.deleted AND (d.kind = 'horizon'::text) AND (d.collected > o.recorded_at)))))
+           RETURNING true AS "?column?"
+         )
+  SELECT (EXISTS ( SELECT
+            FROM gone)) AS "exists";
+END;
+
+ALTER FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) OWNER TO offerlog_owner;
 
 CREATE FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) RETURNS boolean
     LANGUAGE sql STABLE
@@ -187,6 +324,42 @@ CREATE FUNCTION public.token_by_digest(digest bytea) RETURNS TABLE(tenant text, 
 END;
 
 ALTER FUNCTION public.token_by_digest(digest bytea) OWNER TO offerlog_inspector;
+
+CREATE TABLE public.generation_pointer (
+    singleton boolean DEFAULT true NOT NULL,
+    active integer NOT NULL,
+    CONSTRAINT generation_pointer_singleton_check CHECK (singleton)
+);
+
+ALTER TABLE public.generation_pointer OWNER TO offerlog_owner;
+
+CREATE TABLE public.publication (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    revision bigint NOT NULL,
+    digest bytea NOT NULL
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.publication FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.publication OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    BEGIN ATOMIC
+ WITH gone AS (
+          DELETE FROM public.publication p
+           WHERE (((p.tenant = unpublish.of_tenant) AND (p.offer = unpublish.of_offer)) AND (p.revision < unpublish.of_revision) AND (NOT (EXISTS ( SELECT
+                    FROM (public.generation_pointer g
+                      JOIN public.current_offer c ON (((c.tenant = unpublish.of_tenant) AND (c.generation = g.active) AND (c.offer = unpublish.of_offer))))))))
+           RETURNING true AS "?column?"
+         )
+  SELECT (EXISTS ( SELECT
+            FROM gone)) AS "exists";
+END;
+
+ALTER FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) OWNER TO offerlog_owner;
 
 CREATE TABLE public.artifact (
     tenant text NOT NULL,
@@ -269,56 +442,6 @@ CREATE VIEW audit_v1.checkpoint AS
    FROM public.projection p;
 
 ALTER TABLE audit_v1.checkpoint OWNER TO offerlog_inspector;
-
-CREATE TABLE public.observation (
-    tenant text NOT NULL,
-    offer uuid NOT NULL,
-    strong boolean NOT NULL,
-    ord bigint NOT NULL,
-    id uuid NOT NULL,
-    lane integer NOT NULL,
-    seq bigint NOT NULL,
-    delivery uuid NOT NULL,
-    "row" integer NOT NULL,
-    feed text NOT NULL,
-    account text NOT NULL,
-    record text NOT NULL,
-    revision_key text NOT NULL,
-    mapping_version integer NOT NULL,
-    weak_identity boolean DEFAULT false NOT NULL,
-    observed_ns bigint NOT NULL,
-    observed_at text NOT NULL,
-    retrieved_ns bigint NOT NULL,
-    recorded_at timestamp with time zone NOT NULL,
-    content bytea NOT NULL,
-    mpn text,
-    manufacturer text,
-    item_revision text,
-    packaging text,
-    condition text,
-    gtin text,
-    quantity numeric,
-    unit text,
-    per numeric,
-    price numeric,
-    currency text,
-    price_breaks jsonb,
-    moq numeric,
-    order_multiple numeric,
-    lead_time_days numeric,
-    stock jsonb,
-    valid_from text,
-    valid_until text,
-    deleted boolean DEFAULT false NOT NULL,
-    run uuid,
-    held boolean DEFAULT false NOT NULL,
-    due_ns bigint,
-    until_ns bigint
-);
-
-ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.observation OWNER TO offerlog_owner;
 
 CREATE TABLE public.sighting (
     lane integer NOT NULL,
@@ -437,40 +560,6 @@ CREATE VIEW audit_v1.commit_journal AS
 
 ALTER TABLE audit_v1.commit_journal OWNER TO offerlog_inspector;
 
-CREATE TABLE public.current_offer (
-    tenant text NOT NULL,
-    generation integer NOT NULL,
-    offer uuid NOT NULL,
-    partition integer NOT NULL,
-    account text NOT NULL,
-    record text NOT NULL,
-    strong boolean,
-    ord bigint,
-    mapping_version integer,
-    content bytea,
-    observation uuid,
-    deleted boolean NOT NULL,
-    flags text[] NOT NULL,
-    CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
-)
-WITH (fillfactor='80');
-
-ALTER TABLE ONLY public.current_offer FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.current_offer OWNER TO offerlog_owner;
-
-CREATE TABLE public.publication (
-    tenant text NOT NULL,
-    offer uuid NOT NULL,
-    revision bigint NOT NULL,
-    digest bytea NOT NULL
-)
-WITH (fillfactor='80');
-
-ALTER TABLE ONLY public.publication FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.publication OWNER TO offerlog_owner;
-
 CREATE VIEW audit_v1.current_offer AS
  SELECT c.generation,
     c.tenant,
@@ -492,38 +581,6 @@ CREATE VIEW audit_v1.current_offer AS
 
 ALTER TABLE audit_v1.current_offer OWNER TO offerlog_inspector;
 
-CREATE TABLE public.decision (
-    tenant text NOT NULL,
-    subject uuid NOT NULL,
-    n integer NOT NULL,
-    kind text NOT NULL,
-    lane integer NOT NULL,
-    seq bigint NOT NULL,
-    verdict text NOT NULL,
-    standing smallint NOT NULL,
-    offer uuid,
-    feed text,
-    account text,
-    as_of bigint,
-    moment bigint,
-    reason text,
-    actor text,
-    command uuid,
-    recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
-    CONSTRAINT decision_check1 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
-    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
-    CONSTRAINT decision_check3 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text]))),
-    CONSTRAINT decision_n_check CHECK ((n > 0)),
-    CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
-    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text])))
-);
-
-ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.decision OWNER TO offerlog_owner;
-
 CREATE VIEW audit_v1.eligibility AS
  SELECT d.tenant,
     d.subject,
@@ -538,6 +595,7 @@ CREATE VIEW audit_v1.eligibility AS
     d.as_of,
     d.feed,
     d.moment,
+    d.collected,
     d.reason,
     d.actor,
     d.command,
@@ -588,14 +646,6 @@ CREATE TABLE public.generation (
 );
 
 ALTER TABLE public.generation OWNER TO offerlog_owner;
-
-CREATE TABLE public.generation_pointer (
-    singleton boolean DEFAULT true NOT NULL,
-    active integer NOT NULL,
-    CONSTRAINT generation_pointer_singleton_check CHECK (singleton)
-);
-
-ALTER TABLE public.generation_pointer OWNER TO offerlog_owner;
 
 CREATE VIEW audit_v1.generation AS
  SELECT g.id,
@@ -1563,9 +1613,13 @@ ALTER TABLE ONLY public.tick
 ALTER TABLE ONLY public.token
     ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
 
+CREATE INDEX current_offer_deleted ON public.current_offer USING btree (tenant, generation, offer) WHERE deleted;
+
 CREATE INDEX decision_delivery ON public.decision USING btree (tenant, subject) WHERE (kind = 'delivery'::text);
 
 CREATE INDEX decision_feed ON public.decision USING btree (tenant, feed, n) WHERE (kind = 'feed'::text);
+
+CREATE INDEX decision_horizon ON public.decision USING btree (tenant, feed, collected) WHERE (kind = 'horizon'::text);
 
 CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
 
@@ -1625,6 +1679,14 @@ ALTER TABLE public.decision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.feed ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed_route ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY forget ON public.current_offer TO offerlog_owner USING (true);
+
+CREATE POLICY forget ON public.decision FOR SELECT TO offerlog_owner USING (true);
+
+CREATE POLICY forget ON public.observation FOR SELECT TO offerlog_owner USING (true);
+
+CREATE POLICY forget ON public.publication TO offerlog_owner USING (true);
 
 ALTER TABLE public.mapping ENABLE ROW LEVEL SECURITY;
 
@@ -1836,6 +1898,8 @@ CREATE POLICY worker_offerlog_inspector ON public.token TO offerlog_inspector US
 
 CREATE POLICY worker_offerlog_janitor ON public.artifact TO offerlog_janitor USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_janitor ON public.current_offer FOR SELECT TO offerlog_janitor USING (true);
+
 CREATE POLICY worker_offerlog_janitor ON public.decision FOR SELECT TO offerlog_janitor USING (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.feed TO offerlog_janitor USING (true) WITH CHECK (true);
@@ -1904,6 +1968,73 @@ GRANT USAGE ON SCHEMA public TO offerlog_janitor;
 GRANT USAGE ON SCHEMA public TO offerlog_read;
 GRANT USAGE ON SCHEMA public TO offerlog_audit;
 
+GRANT SELECT ON TABLE public.current_offer TO offerlog_read;
+GRANT SELECT ON TABLE public.current_offer TO offerlog_audit;
+GRANT SELECT ON TABLE public.current_offer TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.current_offer TO offerlog_project;
+
+GRANT SELECT(tenant) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(generation) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(offer) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(strong) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(ord) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(observation) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT(deleted) ON TABLE public.current_offer TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.decision TO offerlog_read;
+GRANT SELECT ON TABLE public.decision TO offerlog_audit;
+GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;
+GRANT SELECT ON TABLE public.decision TO offerlog_project;
+
+GRANT SELECT(tenant) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(subject) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(n) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(verdict) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT(recorded_at) ON TABLE public.decision TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.observation TO offerlog_read;
+GRANT SELECT ON TABLE public.observation TO offerlog_audit;
+GRANT SELECT ON TABLE public.observation TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.observation TO offerlog_ingest;
+GRANT SELECT ON TABLE public.observation TO offerlog_relay;
+GRANT SELECT ON TABLE public.observation TO offerlog_project;
+
+GRANT SELECT(tenant) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(offer) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(strong) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(ord) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(id) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(lane) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(seq) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(feed) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(recorded_at) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(run) ON TABLE public.observation TO offerlog_janitor;
+
+GRANT SELECT(held) ON TABLE public.observation TO offerlog_janitor;
+
+REVOKE ALL ON FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) TO offerlog_project;
+
 REVOKE ALL ON PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) FROM PUBLIC;
 
 GRANT SELECT ON TABLE public.token TO offerlog_inspector;
@@ -1930,6 +2061,20 @@ GRANT SELECT(revoked_at) ON TABLE public.token TO offerlog_audit;
 REVOKE ALL ON FUNCTION public.token_by_digest(digest bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.token_by_digest(digest bytea) TO offerlog_read;
 
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_project;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_read;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_audit;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_inspector;
+GRANT SELECT ON TABLE public.generation_pointer TO offerlog_janitor;
+
+GRANT SELECT ON TABLE public.publication TO offerlog_read;
+GRANT SELECT ON TABLE public.publication TO offerlog_audit;
+GRANT SELECT ON TABLE public.publication TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
+
+REVOKE ALL ON FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) TO offerlog_project;
+
 GRANT SELECT ON TABLE public.artifact TO offerlog_audit;
 GRANT SELECT ON TABLE public.artifact TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.artifact TO offerlog_ingest;
@@ -1951,21 +2096,6 @@ GRANT SELECT ON TABLE public.projection TO offerlog_read;
 GRANT SELECT ON TABLE public.projection TO offerlog_audit;
 
 GRANT SELECT ON TABLE audit_v1.checkpoint TO offerlog_inspect;
-
-GRANT SELECT ON TABLE public.observation TO offerlog_read;
-GRANT SELECT ON TABLE public.observation TO offerlog_audit;
-GRANT SELECT ON TABLE public.observation TO offerlog_inspector;
-GRANT SELECT,INSERT ON TABLE public.observation TO offerlog_ingest;
-GRANT SELECT ON TABLE public.observation TO offerlog_relay;
-GRANT SELECT ON TABLE public.observation TO offerlog_project;
-
-GRANT SELECT(lane) ON TABLE public.observation TO offerlog_janitor;
-
-GRANT SELECT(seq) ON TABLE public.observation TO offerlog_janitor;
-
-GRANT SELECT(run) ON TABLE public.observation TO offerlog_janitor;
-
-GRANT SELECT(held) ON TABLE public.observation TO offerlog_janitor;
 
 GRANT SELECT ON TABLE public.sighting TO offerlog_read;
 GRANT SELECT ON TABLE public.sighting TO offerlog_audit;
@@ -1999,33 +2129,7 @@ GRANT SELECT ON TABLE public.lane TO offerlog_audit;
 
 GRANT SELECT ON TABLE audit_v1.commit_journal TO offerlog_inspect;
 
-GRANT SELECT ON TABLE public.current_offer TO offerlog_read;
-GRANT SELECT ON TABLE public.current_offer TO offerlog_audit;
-GRANT SELECT ON TABLE public.current_offer TO offerlog_inspector;
-GRANT SELECT,INSERT,UPDATE ON TABLE public.current_offer TO offerlog_project;
-
-GRANT SELECT ON TABLE public.publication TO offerlog_read;
-GRANT SELECT ON TABLE public.publication TO offerlog_audit;
-GRANT SELECT ON TABLE public.publication TO offerlog_inspector;
-GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
-
 GRANT SELECT ON TABLE audit_v1.current_offer TO offerlog_inspect;
-
-GRANT SELECT ON TABLE public.decision TO offerlog_read;
-GRANT SELECT ON TABLE public.decision TO offerlog_audit;
-GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
-GRANT SELECT,INSERT ON TABLE public.decision TO offerlog_ingest;
-GRANT SELECT ON TABLE public.decision TO offerlog_project;
-
-GRANT SELECT(tenant) ON TABLE public.decision TO offerlog_janitor;
-
-GRANT SELECT(subject) ON TABLE public.decision TO offerlog_janitor;
-
-GRANT SELECT(n) ON TABLE public.decision TO offerlog_janitor;
-
-GRANT SELECT(verdict) ON TABLE public.decision TO offerlog_janitor;
-
-GRANT SELECT(recorded_at) ON TABLE public.decision TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.eligibility TO offerlog_inspect;
 
@@ -2039,11 +2143,6 @@ GRANT SELECT ON TABLE public.generation TO offerlog_project;
 GRANT SELECT ON TABLE public.generation TO offerlog_read;
 GRANT SELECT ON TABLE public.generation TO offerlog_audit;
 GRANT SELECT ON TABLE public.generation TO offerlog_inspector;
-
-GRANT SELECT ON TABLE public.generation_pointer TO offerlog_project;
-GRANT SELECT ON TABLE public.generation_pointer TO offerlog_read;
-GRANT SELECT ON TABLE public.generation_pointer TO offerlog_audit;
-GRANT SELECT ON TABLE public.generation_pointer TO offerlog_inspector;
 
 GRANT SELECT ON TABLE audit_v1.generation TO offerlog_inspect;
 

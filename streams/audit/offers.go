@@ -145,7 +145,7 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 		bad("I12", "an offer is not in the view", "want %s", describe(want))
 		return
 	case !some:
-		bad("I12", "the view shows an offer of which nothing is applied", "it shows %s", describe(shown.Offer))
+		bad("I12", "the view shows an offer of which nothing is applied, or that is collected", "it shows %s", describe(shown.Offer))
 		return
 	}
 	w.Observation = shown.Rank.ID.String()

@@ -334,6 +334,8 @@ type announcement struct {
 	seq    int64
 	end    int64
 	digest offer.Digest // of what it says of the offer, as the view publishes it
+
+	collected bool // it says nothing any more
 }
 
 // currentOffers holds the topic of offers against the outbox as far as that goes back, and the last event of each offer
@@ -343,6 +345,12 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 	err := a.readTopic(ctx, streams.CurrentOffers, projector, book, func(r *kgo.Record, lane int, seq int64) {
 		var d view.Document
 		key, err := offer.ParseKey(string(r.Key))
+		if err == nil && r.Value == nil && header(r, "ce_type") == streams.OfferCollected {
+			if seq >= last[key.ID()].seq {
+				last[key.ID()] = announcement{lane: lane, seq: seq, end: r.Offset + 1, collected: true}
+			}
+			return
+		}
 		if err == nil {
 			err = json.Unmarshal(r.Value, &d)
 		}
@@ -354,13 +362,13 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 		}
 		state := stateDigest(view.Offer{None: d.State == view.StateNone, Rank: offer.Rank{Content: d.Digest()}, Deleted: d.Deleted, Flags: strings.Join(d.Flags, ",")})
 		if seq >= last[key.ID()].seq {
-			last[key.ID()] = announcement{lane, seq, r.Offset + 1, state}
+			last[key.ID()] = announcement{lane: lane, seq: seq, end: r.Offset + 1, digest: state}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.holdOutbox(ctx, book); err != nil {
+	if err := a.holdOutbox(ctx, book, last); err != nil {
 		return err
 	}
 	return a.holdPublished(ctx, last)
@@ -375,8 +383,10 @@ func stateDigest(o view.Offer) offer.Digest {
 	return offer.Sum(append(append(b, map[bool]byte{true: 1}[o.Deleted]), o.Flags...))
 }
 
-// holdOutbox holds the changes that the outbox still has against the topic.
-func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
+// holdOutbox holds the changes that the outbox still has against the topic. An offer that is collected, and is not yet gone from the
+// topic, is no longer among the last of it.
+func (a *auditor) holdOutbox(ctx context.Context, book ledger, last map[offer.OfferID]announcement) error {
+	published := a.publishedUpTo()
 	rows, err := a.tx.Query(ctx, statement("changes"), streams.CurrentOffers)
 	if err != nil {
 		return fmt.Errorf("read the outbox: %w", err)
@@ -394,6 +404,9 @@ func (a *auditor) holdOutbox(ctx context.Context, book ledger) error {
 		k, _ := offer.ParseKey(key)
 		want := newMark(id.String(), kind, k.Tenant, key, body)
 		want.partition = kafka.PartitionOf(key, n)
+		if kind == streams.OfferCollected && seq > published[lane] {
+			delete(last, k.ID())
+		}
 		// That it is there is told of the last one of each offer: the others may be compacted away.
 		a.holdMark(streams.CurrentOffers, book.take(numbered{lane: lane, seq: seq}), want, false, Where{Offer: key, Lane: lane, Seq: seq})
 		return nil
@@ -436,6 +449,9 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		return fmt.Errorf("read what is published: %w", err)
 	}
 	for id, have := range last {
+		if have.collected {
+			continue
+		}
 		a.found(Violation{Invariant: "I9", What: "an offer is published that the view does not have", Where: Where{Offer: id.String(), Topic: streams.CurrentOffers, Lane: have.lane, Seq: have.seq}})
 	}
 	return nil

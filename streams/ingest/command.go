@@ -36,6 +36,7 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.KeyShredType:    readKeyShred,
 	streams.LaneAdoptType:   readLaneAdopt,
 	streams.DueType:         readDue,
+	streams.CollectType:     readCollect,
 
 	streams.QuarantineReleaseType: readReleaseOfEntries,
 	streams.QuarantineRejectType:  readRejectOfEntries,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -33,7 +34,10 @@ var (
 
 // Config holds the choices; the zero value works.
 type Config struct {
-	Archive archive.Store    // where objects are collected; nil: nowhere
+	Archive archive.Store // where objects are collected; nil: nowhere
+	// Command writes an event to the topic commands: what time makes due, but is not the janitor's to do. It is told again until
+	// it is done, under the same id. Nil: nobody is told.
+	Command func(ctx context.Context, event *kgo.Record) error
 	Now     func() time.Time // the clock by which things are old: time.Now
 	Poll    time.Duration    // between two looks for what is due: 1 min
 }
@@ -52,7 +56,7 @@ func New(pool *pgxpool.Pool, cfg Config, log *slog.Logger) *Stage {
 		cfg.Now = time.Now
 	}
 	cfg.Poll = cmp.Or(cfg.Poll, time.Minute)
-	return &Stage{pool: pool, cfg: cfg, log: log.With("stage", "janitor"), tasks: tasks(cfg.Archive)}
+	return &Stage{pool: pool, cfg: cfg, log: log.With("stage", "janitor"), tasks: tasks(cfg)}
 }
 
 // Run does what is due until ctx is done, and then returns nil. A task that fails is tried again at the next look, and keeps
@@ -62,7 +66,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			if !postgres.OutOfReach(err) && !errors.Is(err, archive.ErrStore) {
+			if !postgres.OutOfReach(err) && !errors.Is(err, archive.ErrStore) && !errors.Is(err, errUntold) {
 				return fmt.Errorf("janitor: %w", err)
 			}
 			s.log.WarnContext(ctx, "what is due waits", "error", err)

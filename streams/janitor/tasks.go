@@ -30,7 +30,7 @@ type task struct {
 // journalKept is for how long each committed interval has a row of its own.
 const journalKept = time.Hour
 
-func tasks(store archive.Store) []task {
+func tasks(cfg Config) []task {
 	list := []task{
 		{"merge-journal", 10 * time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
 			return lane.MergeJournal(ctx, tx, now.Add(-journalKept))
@@ -49,7 +49,12 @@ func tasks(store archive.Store) []task {
 			return expireKind(ctx, tx, now, retention.Quarantine, func(k feed.Kept) time.Duration { return k.Quarantine }, quarantine.Expire)
 		}},
 	}
-	if store != nil {
+	if cfg.Command != nil {
+		list = append(list, task{"collect-tombstones", time.Hour, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			return 0, collectTombstones(ctx, tx, now, cfg.Command)
+		}})
+	}
+	if store := cfg.Archive; store != nil {
 		// Before objects are collected, so that those which expire go in the same sweep.
 		list = append(list, task{"expire-artifacts", time.Hour, expireArtifacts})
 		list = append(list, task{"collect-objects", time.Hour, func(ctx context.Context, tx pgx.Tx, _ time.Time) (int, error) {

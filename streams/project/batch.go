@@ -114,6 +114,9 @@ func announce(changes []view.Change, held *lane.Held) ([]outbox.Event, error) {
 			ID: offer.Derive("offer-change", key, strconv.FormatInt(c.Revision, 10)), Type: streams.OfferChanged,
 			Body: body, RecordedAt: held.RecordedAt,
 		}
+		if c.Collected() {
+			events[i].Type = streams.OfferCollected
+		}
 	}
 	return events, nil
 }

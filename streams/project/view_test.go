@@ -357,14 +357,40 @@ func TestS_004_13_TheComparisonStandsInTheWrite(t *testing.T) {
 
 func TestS_004_09_NobodyMayDeleteFromTheView(t *testing.T) {
 	pool := database(t)
-	for _, role := range postgres.Roles() {
-		err := postgres.InTx(t.Context(), pool, role, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), "DELETE FROM current_offer")
-			return err
-		})
-		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "42501" {
-			t.Errorf("%s: got %v, want permission denied", role, err)
+	for _, table := range []string{"current_offer", "publication"} {
+		for _, role := range postgres.Roles() {
+			err := postgres.InTx(t.Context(), pool, role, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), "DELETE FROM "+table)
+				return err
+			})
+			if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "42501" {
+				t.Errorf("%s of %s: got %v, want permission denied", role, table, err)
+			}
 		}
+	}
+	// And what the projector may ask to be forgotten is nothing but a deletion that is past its horizon.
+	f, c := newFeeder(), start()
+	err := postgres.InTx(t.Context(), pool, postgres.Project, func(tx pgx.Tx) error {
+		err := f.store(t.Context(), tx, 1, claim{record: "A-1", version: 1}.observation(t, "1"), claim{record: "A-2", version: 1, deleted: true}.observation(t, "2"))
+		if err != nil {
+			return err
+		}
+		if _, err := apply(t.Context(), tx, &c, f.events[1]...); err != nil {
+			return err
+		}
+		for _, function := range []string{
+			"SELECT count(forget(c.tenant, c.generation, c.offer, c.strong, c.ord, c.observation) OR NULL) FROM current_offer AS c",
+			"SELECT count(unpublish(p.tenant, p.offer, p.revision + 1) OR NULL) FROM publication AS p",
+		} {
+			var gone int
+			if err := tx.QueryRow(t.Context(), function).Scan(&gone); err != nil || gone != 0 {
+				t.Errorf("%s: got %d, %v, want nothing forgotten", function, gone, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
