@@ -68,7 +68,7 @@ var deaths = []struct {
 	}},
 }
 
-func TestEachFaultPoint(t *testing.T) {
+func TestS_000_34_EachFaultPoint(t *testing.T) {
 	var points []string
 	for _, group := range deaths {
 		for _, d := range group.list {
