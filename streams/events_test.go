@@ -165,6 +165,8 @@ func TestS_003_28_an_invalid_command_is_quarantined_with_its_pointer(t *testing.
 		streams.LaneAdoptType:         {`{"topic": "x", "partition": -1, "halt": "log_gap", "from": 0, "to": 1}`, "/partition"},
 		streams.QuarantineReleaseType: {`{"entries": ["x"]}`, "/entries/0"},
 		streams.QuarantineRejectType:  {`{"entries": []}`, "/entries"},
+		streams.QuarantineRedriveType: {`{"entry": "00000000-0000-0000-0000-000000000001", "try": 0}`, "/try"},
+		streams.CollectType:           {`{"feed": "none", "before": "2025-03-01T00:00:00Z"}`, "/feed"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			if refusal := p.Command("t1", kind, []byte(c.data), map[string]string{"id": kind, streams.ExtActor: "alice", streams.ExtReason: "none"}); refusal != "schema_invalid" {

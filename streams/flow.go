@@ -70,6 +70,7 @@ const (
 
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
+	QuarantineRedriveType = "offerlog.command.quarantine.redrive.v1" // an ingest.Redrive
 )
 
 // RunEvents are the types of events that tell of runs, and what each tells.

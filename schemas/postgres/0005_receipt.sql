@@ -99,10 +99,11 @@ CREATE TABLE quarantine (
     CHECK ((state = 'open') = (settled_at IS NULL))
 );
 CREATE INDEX quarantine_delivery ON quarantine (tenant, delivery) WHERE state = 'open';
+CREATE INDEX quarantine_unreached ON quarantine (tenant, id) WHERE state = 'open' AND reason = 'dataref_unavailable';
 CREATE INDEX quarantine_settled ON quarantine (tenant, feed, settled_at) WHERE state <> 'open';
 CALL protect('quarantine', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT, UPDATE ON quarantine TO offerlog_ingest;
-GRANT SELECT (tenant, id, feed, delivery, lane, "offset", item, state, settled_at), UPDATE (settled_at), DELETE ON quarantine TO offerlog_janitor;
+GRANT SELECT (tenant, id, feed, delivery, reason, lane, "offset", item, archived, state, settled_at, recorded_at), UPDATE (settled_at), DELETE ON quarantine TO offerlog_janitor;
 
 -- A run exists from its first event or page. The row is its lock: what is decided about a run is decided under it. The janitor
 -- removes it, with all that came of it, when its feed keeps runs no longer.

@@ -42,8 +42,9 @@ CREATE TABLE quarantine_decision (
 );
 CREATE UNIQUE INDEX quarantine_decision_lane ON quarantine_decision (lane, seq) WHERE lane IS NOT NULL;
 CREATE UNIQUE INDEX quarantine_decision_release ON quarantine_decision (tenant, delivery, release) WHERE release > 0;
-CALL protect('quarantine_decision', ARRAY['offerlog_ingest'], ARRAY['offerlog_audit']);
+CALL protect('quarantine_decision', ARRAY['offerlog_ingest', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON quarantine_decision TO offerlog_ingest;
+GRANT SELECT (tenant, entry, verdict, recorded_at) ON quarantine_decision TO offerlog_janitor; -- how often something was tried
 
 -- What an event of `replays` was: whose evidence it is, by place, and what was wanted. Its outcome stands at its own place.
 CREATE TABLE replay (

@@ -1647,6 +1647,8 @@ CREATE INDEX quarantine_delivery ON public.quarantine USING btree (tenant, deliv
 
 CREATE INDEX quarantine_settled ON public.quarantine USING btree (tenant, feed, settled_at) WHERE (state <> 'open'::text);
 
+CREATE INDEX quarantine_unreached ON public.quarantine USING btree (tenant, id) WHERE ((state = 'open'::text) AND (reason = 'dataref_unavailable'::text));
+
 CREATE UNIQUE INDEX run_page_delivery ON public.run_page USING btree (tenant, delivery);
 
 CREATE INDEX run_recorded ON public.run USING btree (tenant, recorded_at);
@@ -1919,6 +1921,8 @@ CREATE POLICY worker_offerlog_janitor ON public.outcome TO offerlog_janitor USIN
 CREATE POLICY worker_offerlog_janitor ON public.pruning TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.quarantine TO offerlog_janitor USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_janitor ON public.quarantine_decision TO offerlog_janitor USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_janitor ON public.receipt TO offerlog_janitor USING (true) WITH CHECK (true);
 
@@ -2225,21 +2229,35 @@ GRANT SELECT(delivery) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(feed) ON TABLE public.quarantine TO offerlog_janitor;
 
+GRANT SELECT(reason) ON TABLE public.quarantine TO offerlog_janitor;
+
 GRANT SELECT(lane) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT("offset") ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(item) ON TABLE public.quarantine TO offerlog_janitor;
 
+GRANT SELECT(archived) ON TABLE public.quarantine TO offerlog_janitor;
+
 GRANT SELECT(state) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT(settled_at),UPDATE(settled_at) ON TABLE public.quarantine TO offerlog_janitor;
+
+GRANT SELECT(recorded_at) ON TABLE public.quarantine TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.quarantine TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.quarantine_decision TO offerlog_audit;
 GRANT SELECT ON TABLE public.quarantine_decision TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.quarantine_decision TO offerlog_ingest;
+
+GRANT SELECT(tenant) ON TABLE public.quarantine_decision TO offerlog_janitor;
+
+GRANT SELECT(entry) ON TABLE public.quarantine_decision TO offerlog_janitor;
+
+GRANT SELECT(verdict) ON TABLE public.quarantine_decision TO offerlog_janitor;
+
+GRANT SELECT(recorded_at) ON TABLE public.quarantine_decision TO offerlog_janitor;
 
 GRANT SELECT ON TABLE audit_v1.quarantine_decision TO offerlog_inspect;
 

@@ -40,6 +40,7 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 
 	streams.QuarantineReleaseType: readReleaseOfEntries,
 	streams.QuarantineRejectType:  readRejectOfEntries,
+	streams.QuarantineRedriveType: readRedrive,
 }
 
 // A feedApply registers a feed, or its new settings.

@@ -1,9 +1,11 @@
 package ingest_test
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -12,13 +14,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/dataref"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
+	"github.com/offerlog/offerlog/streams/janitor"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
@@ -182,6 +189,62 @@ func TestDataThatComesBackIsTakenAndWhatWasTakenStays(t *testing.T) {
 	sup.serve("/data", "")
 	s.Publish(reference("E-1", sup.URL+"/data"))
 	s.wantTally("E-1", "accepted 1, dataref_unavailable 2")
+	s.verify()
+}
+
+// A supplier that is down is asked again, at growing distances and not for ever; what it gives then is the delivery.
+func TestDataThatWasOutOfReachIsFetchedAgain(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	sup := newSupplier(t)
+	s.StartIngest(ingest.Config{Fetcher: sup.fetcher(t, t.TempDir())}, s.Archive)
+	s.Start(pipeline.Relay)
+	s.Start(pipeline.Project)
+	s.ApplyFeed(specOf(t, "dataref: {hosts: ['"+sup.host()+"']}\n"))
+	s.Publish(reference("E-1", sup.URL+"/1"), reference("E-2", sup.URL+"/2"))
+	s.wantTally("E-1", "dataref_unavailable 1")
+	s.wantTally("E-2", "dataref_unavailable 1")
+	// look lets two janitors look for what is due so much later, and waits for what comes of it.
+	look := func(later time.Duration, replays int) {
+		t.Helper()
+		var told []*kgo.Record
+		for range 2 {
+			s.asSuperuser("DELETE FROM janitor_task") // neither knows of the other
+			cfg := janitor.Config{Now: func() time.Time { return time.Now().Add(later) }, Command: func(_ context.Context, r *kgo.Record) error {
+				told = append(told, r)
+				return nil
+			}}
+			if err := janitor.New(s.Pool, cfg, slog.New(slog.DiscardHandler)).Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Publish(told...)
+		s.replayed(replays)
+	}
+	s.SettleOffers()
+	look(30*time.Second, 0)
+	look(90*time.Second, 2)
+	s.wantTally("E-1", "dataref_unavailable 1") // the other stands where it was tried again
+	look(90*time.Second, 2)                     // the second try waits for two minutes
+	sup.serve("/1", row("A", 1, "7"))
+	look(150*time.Second, 4)
+	for _, e := range s.entries("t1") {
+		want := map[string]string{"E-1": "resolved", "E-2": "open"}[e.EventID]
+		var made []quarantine.Decision
+		err := postgres.AsTenant(t.Context(), s.Pool, postgres.Audit, "t1", func(tx pgx.Tx) (err error) {
+			made, err = quarantine.Decisions(t.Context(), tx, e.ID)
+			return err
+		})
+		if err != nil || e.State != want || len(made) != 2 || made[0].Verdict != quarantine.Redriven || made[0].Actor != "offerlog" {
+			t.Errorf("entry of %s: got %s after %+v, %v, want %s after two tries", e.EventID, e.State, made, err, want)
+		}
+	}
+	if offers := s.Offers("t1"); len(offers) != 1 || offers[0].Quantity.String() != "7" {
+		t.Errorf("got %+v, want what the supplier has given", offers)
+	}
+	// Ten tries, and no more.
+	for n := 2; n < 12; n++ {
+		look(1000*time.Hour, 4+min(n-1, 8))
+	}
 	s.verify()
 }
 

@@ -97,7 +97,10 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 			ev.ID += suffix(r.Release)
 			ev.Attributes["id"] = ev.ID
 		}
-		e.ref, e.from, e.retrieved = r, kept.Topic, kept.RetrievedAt
+		e.ref, e.from = r, kept.Topic
+		if !ev.ByReference() || ev.HasData {
+			e.retrieved = kept.RetrievedAt // else it is fetched now
+		}
 		e.item = delivery.Item{Event: ev, Raw: entry.Payload}
 	}
 	return nil
@@ -274,6 +277,37 @@ func (st *settlement) recordEntryDecisions(ctx context.Context, tx pgx.Tx) error
 		}
 	}
 	return quarantine.Decide(ctx, tx, st.entryDecisions)
+}
+
+// A Redrive is the data of the command that fetches once more what was out of reach.
+type Redrive struct {
+	Entry uuid.UUID `json:"entry"`
+	Try   int       `json:"try"` // from 1; with the entry it names the command
+
+	tenant string
+}
+
+func readRedrive(tenant string, ev *delivery.Event) (command, *offer.Fault) {
+	c, fault := readData[Redrive](ev)
+	if fault != nil {
+		return nil, fault
+	}
+	c.tenant = tenant
+	return c, nil
+}
+
+// apply sends the entry's event through ingest again, unless somebody has decided about it meanwhile, or it came again by itself.
+func (c *Redrive) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
+	found, err := quarantine.Lock(ctx, tx, c.tenant, []uuid.UUID{c.Entry})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if q := &found[i]; q.State == "open" && q.Fault.Reason == offer.ReasonDatarefUnavailable && q.Archived && q.Delivery != nil && !st.pending(q) {
+			return nil, st.decideEntry(ctx, tx, e, q, quarantine.Redriven)
+		}
+	}
+	return nil, nil
 }
 
 // maxRedriven is how many entries one command re-drives: what is left waits for the next one, or for a release.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/view"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
@@ -70,6 +72,22 @@ func collectTombstones(ctx context.Context, tx pgx.Tx, now time.Time, write func
 		before := offer.TimeOf(h.Before)
 		id := offer.Derive("collect", h.Tenant, h.Feed, before.Text)
 		if err := tell(ctx, write, id, h.Tenant, streams.CollectType, "older than the feed's policy.tombstone_horizon", ingest.Collect{Feed: h.Feed, Before: before}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redrive has data fetched once more that was out of reach, as often and at such distances as package quarantine says.
+func redrive(ctx context.Context, tx pgx.Tx, now time.Time, write func(context.Context, *kgo.Record) error) error {
+	due, err := quarantine.ListUnreached(ctx, tx, now)
+	if err != nil {
+		return err
+	}
+	for _, e := range due {
+		try := e.Tries + 1
+		id := offer.Derive("redrive", e.Tenant, e.ID.String(), strconv.Itoa(try))
+		if err := tell(ctx, write, id, e.Tenant, streams.QuarantineRedriveType, fmt.Sprintf("try %d to fetch the data", try), ingest.Redrive{Entry: e.ID, Try: try}); err != nil {
 			return err
 		}
 	}

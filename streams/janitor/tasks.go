@@ -53,6 +53,9 @@ func tasks(cfg Config) []task {
 		list = append(list, task{"collect-tombstones", time.Hour, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
 			return 0, collectTombstones(ctx, tx, now, cfg.Command)
 		}})
+		list = append(list, task{"redrive", time.Minute, func(ctx context.Context, tx pgx.Tx, now time.Time) (int, error) {
+			return 0, redrive(ctx, tx, now, cfg.Command)
+		}})
 	}
 	if store := cfg.Archive; store != nil {
 		// Before objects are collected, so that those which expire go in the same sweep.
