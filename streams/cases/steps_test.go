@@ -85,6 +85,7 @@ func init() { // what the verbs do looks at verbs again
 		"topic holds":                  {"partition events log_start log_end", (*scene).topicHolds},
 		"database stores_next_offset":  {"partition next", (*scene).databaseStoresNextOffset},
 		"operator adopts_gap":          {"partition", (*scene).operatorAdoptsGap},
+		"operator dumps_and_restores":  {"into", (*scene).operatorDumpsAndRestores},
 		"producer begins_transaction":  {"id", (*scene).producerBegins},
 		"producer writes":              {"event", (*scene).producerWrites},
 		"producer aborts":              {"", (*scene).producerAborts},
@@ -121,8 +122,7 @@ func init() { // what the verbs do looks at verbs again
 
 // notYet are the steps that cases may name and this version cannot take.
 var notYet = []string{
-	"operator dumps_and_restores", "operator builds_generation",
-	"operator verifies", "operator switches", "view changes", "sink runs_to_end",
+	"operator builds_generation", "operator verifies", "operator switches", "view changes", "sink runs_to_end",
 }
 
 func checkSteps(steps []step) error {
@@ -371,6 +371,18 @@ func (s *scene) janitorRuns(st *step) {
 	if err := janitor.New(s.p.Pool, janitor.Config{Now: now}, slog.New(slog.DiscardHandler)).Sweep(s.t.Context()); err != nil {
 		s.t.Fatalf("step %d: %v", st.n, err)
 	}
+}
+
+// operatorDumpsAndRestores moves the database to another cluster. Who worked with the old one starts anew.
+func (s *scene) operatorDumpsAndRestores(st *step) {
+	if into := st.text("into"); into != "new cluster" {
+		s.t.Fatalf("step %d: nothing can be restored into %q", st.n, into)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.workers)) {
+		s.workers[name].Stop()
+	}
+	clear(s.workers)
+	s.p.Restore()
 }
 
 func (s *scene) projectorStarts(st *step) {

@@ -1,18 +1,13 @@
 package ingest_test
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -20,7 +15,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
-	"github.com/offerlog/offerlog/streams/rig"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
@@ -595,7 +589,7 @@ func TestS_003_03_identities_survive_dump_and_restore(t *testing.T) {
 	w.Stop()
 	observations, receipts := s.Observations("t1"), s.receipts()
 
-	s.Pool = s.restored()
+	s.Restore()
 	if got := s.Observations("t1"); !reflect.DeepEqual(got, observations) {
 		t.Errorf("observations: got %+v, want %+v", got, observations)
 	}
@@ -623,46 +617,6 @@ func (s *scene) receipts() (docs []receipt.Document) {
 		s.t.Fatal(err)
 	}
 	return docs
-}
-
-// restored dumps the scene's database, restores it into a new one whose sequences stand elsewhere, and returns a pool there.
-func (s *scene) restored() *pgxpool.Pool {
-	s.t.Helper()
-	ctx := s.t.Context()
-	server, err := pgx.Connect(ctx, rig.PostgresServer(s.t))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	name := "offerlog_restored_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := server.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		if _, err := server.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			s.t.Error(err)
-		}
-		_ = server.Close(context.Background()) // the server goes with the tests
-	})
-	from := rig.DatabaseAsSuperuser(s.t, s.DSN)
-	dsn := strings.Replace(s.DSN, s.Pool.Config().ConnConfig.Database, name, 1)
-	to := rig.DatabaseAsSuperuser(s.t, dsn)
-	dump := s.t.TempDir() + "/dump.sql"
-	for _, args := range [][]string{
-		{"pg_dump", "--file=" + dump, from},
-		{"psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=" + os.DevNull, "--file=" + dump, to},
-		{"psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=" + os.DevNull, to, "--command",
-			"SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, 7777777) FROM pg_sequences"},
-	} {
-		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			s.t.Fatalf("%s: %v: %s", args[0], err, out)
-		}
-	}
-	pool, err := postgres.Open(ctx, dsn, 4)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(pool.Close)
-	return pool
 }
 
 // observationIDs derives the ids of version 1 of records.

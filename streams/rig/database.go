@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/offerlog/offerlog/pkg/localserver"
 	"github.com/offerlog/offerlog/pkg/postgres"
 )
 
@@ -51,6 +54,54 @@ func DatabaseAsSuperuser(t testing.TB, dsn string) string {
 		t.Fatalf("rig: read the DSN of a database: %v", err)
 	}
 	return onServer(PostgresServer(t), nil, strings.TrimPrefix(u.Path, "/"))
+}
+
+// Restored dumps a database that Database has made and restores it into another cluster, which has other transaction ids, other
+// sequences and the same roles, and returns its DSN. Where the environment gives the server it is another database there.
+func Restored(t testing.TB, dsn string) string {
+	t.Helper()
+	server := PostgresServer(t)
+	if os.Getenv("OFFERLOG_TEST_POSTGRES") == "" {
+		other, err := localserver.StartPostgres(t.Context(), Folder(t), 0, "fsync=off")
+		if err != nil {
+			t.Fatalf("rig: start another server: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := other.Stop(context.Background()); err != nil {
+				t.Errorf("rig: stop the other server: %v", err)
+			}
+		})
+		server = other.DSN()
+		// Migrating any database makes the roles, which a dump does not hold.
+		if _, err = postgres.Migrate(t.Context(), server); err == nil {
+			err = makeLogin(t.Context(), server)
+		}
+		if err != nil {
+			t.Fatalf("rig: make the roles: %v", err)
+		}
+	}
+	name := fmt.Sprintf("offerlog_restored_%d_%d", os.Getpid(), copies.Add(1))
+	if err := execute(t.Context(), server, "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("rig: make the database to restore into: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := drop(context.Background(), server, name); err != nil {
+			t.Errorf("rig: drop database %s: %v", name, err)
+		}
+	})
+	to, dump := onServer(server, nil, name), t.TempDir()+"/dump.sql"
+	restore := []string{"--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=" + os.DevNull}
+	for _, c := range []*exec.Cmd{
+		exec.CommandContext(t.Context(), "pg_dump", "--file="+dump, DatabaseAsSuperuser(t, dsn)),
+		exec.CommandContext(t.Context(), "psql", append(restore, "--file="+dump, to)...),
+		exec.CommandContext(t.Context(), "psql", append(restore, to, "--command",
+			"SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, 7777777) FROM pg_sequences")...),
+	} {
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("rig: %s: %v: %s", c.Args[0], err, out)
+		}
+	}
+	return onServer(server, url.UserPassword(login, loginPassword), name)
 }
 
 var copies atomic.Int64

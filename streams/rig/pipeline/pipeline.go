@@ -110,12 +110,7 @@ func New(t testing.TB, o Options) *Pipeline {
 	}
 	t.Cleanup(p.Pool.Close)
 	p.Folder = filepath.Join(t.TempDir(), "archive")
-	files, err := archive.OpenFiles(p.Folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = files.Close() }) // it was only read since
-	p.Archive = archive.New(files, archive.NewPostgresKeys(p.Pool, archive.OpenKeyring(make([]byte, 32))))
+	p.openArchive()
 	p.log = slog.New(p.handler())
 	t.Cleanup(p.stopAll)
 	return p
@@ -183,6 +178,31 @@ func (p *Pipeline) Topics(names ...string) {
 			}
 		})
 	}
+}
+
+// Restore dumps the database, restores it into another cluster, and goes on there. No worker may run.
+func (p *Pipeline) Restore() {
+	p.t.Helper()
+	p.DSN = rig.Restored(p.t, p.DSN)
+	pool, err := postgres.Open(p.t.Context(), p.DSN, p.Pool.Config().MaxConns)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(pool.Close)
+	p.Pool = pool
+	p.openArchive()
+	p.t.Cleanup(p.stopAll) // before the cluster goes
+}
+
+// openArchive opens the folder, with the keys that the database has.
+func (p *Pipeline) openArchive() {
+	p.t.Helper()
+	files, err := archive.OpenFiles(p.Folder)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = files.Close() }) // what was written is synced
+	p.Archive = archive.New(files, archive.NewPostgresKeys(p.Pool, archive.OpenKeyring(make([]byte, 32))))
 }
 
 // ApplyFeed publishes the command that applies a feed and waits until it is accepted.

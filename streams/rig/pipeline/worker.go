@@ -156,7 +156,7 @@ func (p *Pipeline) stopAll() {
 	for _, w := range workers {
 		<-w.done
 	}
-	if err := context.Cause(p.failed); err != nil {
+	if err := context.Cause(p.failed); err != nil && !errors.Is(err, context.Canceled) { // which an earlier stop has left
 		p.t.Error(err)
 	}
 	p.fail(nil)
