@@ -64,6 +64,9 @@ const (
 	UndoType        = "offerlog.command.undo.v1"         // an ingest.Claims; reason needed
 	RedoType        = "offerlog.command.redo.v1"         // likewise
 
+	ItemLinkType   = "offerlog.command.item.link.v1"   // an ingest.ItemLink; reason needed
+	ItemUnlinkType = "offerlog.command.item.unlink.v1" // likewise
+
 	DueType = "offerlog.due.v1" // offerlog's own: a moment of a tenant has come; its data is an ingest.Due
 
 	CollectType = "offerlog.command.tombstone.collect.v1" // an ingest.Collect

@@ -24,7 +24,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say why an offer shows what it shows: the winner, and the rule that keeps each other claim from being shown",
 		Long: "Prints every observation of the offer, the highest rank first: how often it was restated, which delivery stated it, where its\n" +
 			"evidence lies, and why it is shown or not. One that does not count has the word of what keeps it out: held, rejected, braked,\n" +
-			"superseded, retracted, suspended, snapshot_passed.",
+			"superseded, retracted, suspended, snapshot_passed, future, expired, unresolved.",
 		Example: "  offerlog explain ACC-1 AX-440-R2\n  offerlog explain ACC-1 AX-440-R2 --known-at 2026-03-01T08:00:00Z --json",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +59,8 @@ type candidate struct {
 	Rule      string `json:"rule"`   // shown, or why not
 	Counts    string `json:"counts"` // no | part | yes
 	Sightings int    `json:"sightings"`
+	// ItemLinked is what a link says that the item is which the observation claims.
+	ItemLinked *offer.Item `json:"item_linked,omitempty"`
 	history.Document
 	// Receipt is what was decided for the delivery that stated it; absent: its receipt has expired, or no delivery states it.
 	Receipt *receipt.Document `json:"receipt,omitempty"`
@@ -99,7 +101,11 @@ func (a *app) explain(ctx context.Context, account, record string, p past) (x ex
 					return err
 				}
 			}
-			x.Candidates = append(x.Candidates, candidate{c.Rule, countsText[c.Standing], c.Sightings, o.Document(), receipts[o.Delivery]})
+			said := candidate{Rule: c.Rule, Counts: countsText[c.Standing], Sightings: c.Sightings, Document: o.Document(), Receipt: receipts[o.Delivery]}
+			if c.Item != (offer.Item{}) {
+				said.ItemLinked = &c.Item
+			}
+			x.Candidates = append(x.Candidates, said)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@
 //   - an observation: that a correction supersedes it, or that an operator takes it out.
 //   - a delivery, for what it claims: that an operator takes it out.
 //   - a feed, for what it claims: that it is suspended.
+//   - an item, as claims of an offer have it: that it is another one, by a link.
 //   - a moment of a tenant: that it has come. What was claimed for later counts from then on, and what was claimed until then
 //     no more.
 //
@@ -30,6 +31,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +46,9 @@ var countSQL string
 
 //go:embed record.sql
 var recordSQL string
+
+//go:embed link.sql
+var linkSQL string
 
 //go:embed moment.sql
 var momentSQL string
@@ -73,10 +78,11 @@ const (
 	Feed        Kind = "feed"
 	Moment      Kind = "due"
 	Horizon     Kind = "horizon"
+	Item        Kind = "item"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment, Horizon}
+var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment, Horizon, Item}
 
 // A Subject is what a decision is about.
 type Subject struct {
@@ -101,6 +107,8 @@ const (
 	Resumed    Verdict = "resumed"    // of a feed, by an operator
 	Due        Verdict = "due"        // of a moment: it has come
 	Collected  Verdict = "collected"  // of a feed's horizon: what was deleted before it is not shown any more
+	Linked     Verdict = "linked"     // of an item, by an operator
+	Unlinked   Verdict = "unlinked"   // of an item, by an operator: it is what claims say
 )
 
 // A Standing says how claims count.
@@ -121,7 +129,9 @@ type Decision struct {
 	Seq        int64
 	Verdict    Verdict
 	Standing   Standing          // of the subject's claims
-	Offer      offer.OfferID     // of an observation
+	Offer      offer.OfferID     // of an observation, and of an item:
+	ItemWas    offer.Item        // what claims of the offer say,
+	Item       offer.Item        // and what that means
 	Account    string            // of a feed, and of a complete snapshot
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
 	Feed       string            // of a feed, and of a complete snapshot: which says so
@@ -138,6 +148,11 @@ func OfFeed(tenant, feed string) Subject {
 	return Subject{tenant, Feed, offer.Derive("feed", tenant, feed)}
 }
 
+// OfItem is an item, as claims of an offer have it, as a subject.
+func OfItem(of offer.Key, was offer.Item) Subject {
+	return Subject{of.Tenant, Item, offer.Derive("item", append([]string{of.ID().String()}, was.Fields()...)...)}
+}
+
 // OfMoment is a moment of a tenant as a subject, in nanoseconds since 1970 UTC.
 func OfMoment(tenant string, ns int64) Subject {
 	return Subject{tenant, Moment, offer.Derive("moment", tenant, strconv.FormatInt(ns, 10))}
@@ -146,6 +161,16 @@ func OfMoment(tenant string, ns int64) Subject {
 // OfHorizon is how far back a feed remembers deletions, as a subject.
 func OfHorizon(tenant, feed string) Subject {
 	return Subject{tenant, Horizon, offer.Derive("horizon", tenant, feed)}
+}
+
+// LastLink returns the item that a link gives the subject, an item, by now; zero: none does.
+func LastLink(ctx context.Context, tx pgx.Tx, of Subject) (offer.Item, error) {
+	var item []string
+	err := tx.QueryRow(ctx, linkSQL, of.Tenant, of.ID).Scan(&item)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return offer.Item{}, fmt.Errorf("find the link of item %s: %w", of.ID, err)
+	}
+	return offer.ItemOf(item), nil
 }
 
 // LastMoment returns the latest moment of a tenant that is decided to have come; nil: none is.
@@ -194,26 +219,28 @@ func (d *Decision) EventID() uuid.UUID {
 
 // A Document is the JSON form of a decision: the event's body, and what commands print.
 type Document struct {
-	Tenant     string   `json:"tenant"`
-	Kind       Kind     `json:"kind"`
-	Subject    string   `json:"subject"`
-	N          int      `json:"n"`
-	Verdict    Verdict  `json:"verdict"`
-	Standing   Standing `json:"standing"`
-	AsOf       string   `json:"as_of,omitempty"`  // a complete snapshot's
-	Moment     string   `json:"moment,omitempty"` // that has come
-	Feed       string   `json:"feed,omitempty"`   // of a horizon
-	Collected  string   `json:"collected,omitempty"`
-	Reason     string   `json:"reason,omitempty"`
-	Actor      string   `json:"actor,omitempty"`
-	Command    string   `json:"command,omitempty"`
-	RecordedAt string   `json:"recorded_at"`
+	Tenant     string     `json:"tenant"`
+	Kind       Kind       `json:"kind"`
+	Subject    string     `json:"subject"`
+	N          int        `json:"n"`
+	Verdict    Verdict    `json:"verdict"`
+	Standing   Standing   `json:"standing"`
+	AsOf       string     `json:"as_of,omitempty"`  // a complete snapshot's
+	Moment     string     `json:"moment,omitempty"` // that has come
+	Feed       string     `json:"feed,omitempty"`   // of a horizon
+	Collected  string     `json:"collected,omitempty"`
+	ItemWas    offer.Item `json:"item_was,omitzero"` // what claims of the offer say
+	Item       offer.Item `json:"item,omitzero"`     // and what that means
+	Reason     string     `json:"reason,omitempty"`
+	Actor      string     `json:"actor,omitempty"`
+	Command    string     `json:"command,omitempty"`
+	RecordedAt string     `json:"recorded_at"`
 }
 
 // Document returns the JSON form of d.
 func (d *Decision) Document() Document {
 	doc := Document{Tenant: d.Tenant, Kind: d.Kind, Subject: d.ID.String(), N: d.N, Verdict: d.Verdict, Standing: d.Standing,
-		Reason: d.Reason, Actor: d.Actor, RecordedAt: offer.TimeOf(d.RecordedAt).Text}
+		ItemWas: d.ItemWas, Item: d.Item, Reason: d.Reason, Actor: d.Actor, RecordedAt: offer.TimeOf(d.RecordedAt).Text}
 	if d.AsOf != nil {
 		doc.AsOf = offer.TimeOf(time.Unix(0, *d.AsOf)).Text
 	}
@@ -232,6 +259,9 @@ func (d *Decision) Document() Document {
 // Body is the event's JSON.
 func (d *Decision) Body() ([]byte, error) { return json.Marshal(d.Document()) }
 
+// fieldEnd parts the fields of an item on their way: no text of an item holds it.
+const fieldEnd = "\x1f"
+
 // Record stores decisions, in their order, and gives each its N. The caller holds the locks of their subjects; where it does
 // not, and another transaction was first, the error is postgres.ErrLostRace.
 func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
@@ -242,6 +272,7 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 	var (
 		tenants, kinds, verdicts, accounts = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 		feeds, reasons, actors             = make([]string, n), make([]string, n), make([]string, n)
+		was, is                            = make([]string, n), make([]string, n)
 		subjects                           = make([]uuid.UUID, n)
 		offers, commands                   = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
 		ns, lanes                          = make([]int, n), make([]int, n)
@@ -263,7 +294,10 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		count[at]++
 		d.N = count[at]
 		kinds[i], ns[i], lanes[i], seqs[i], verdicts[i], standings[i] = string(d.Kind), d.N, d.Lane, d.Seq, string(d.Verdict), int16(d.Standing)
-		if d.Kind == Observation {
+		if d.Kind == Item {
+			was[i], is[i] = strings.Join(d.ItemWas.Fields(), fieldEnd), strings.Join(d.Item.Fields(), fieldEnd)
+		}
+		if d.Kind == Observation || d.Kind == Item {
 			offers[i] = uuid.NullUUID{UUID: uuid.UUID(d.Offer), Valid: true}
 		}
 		if d.Command != nil {
@@ -277,7 +311,7 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		}
 		accounts[i], asOf[i], feeds[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Feed, d.Reason, d.Actor, d.RecordedAt
 	}
-	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, collected, reasons, actors, commands, recorded)
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, collected, was, is, reasons, actors, commands, recorded)
 	if err == nil && tag.RowsAffected() != int64(n) {
 		err = postgres.ErrLostRace
 	}
@@ -337,12 +371,13 @@ func Scan(row pgx.CollectableRow) (d Decision, err error) {
 		offerID, command uuid.NullUUID
 		moment           *int64
 		collected        *time.Time
+		was, is          []string
 	)
-	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &collected, &d.Reason,
+	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &collected, &was, &is, &d.Reason,
 		&d.Actor, &command, &d.RecordedAt); err != nil {
 		return d, err
 	}
-	d.Offer = offer.OfferID(offerID.UUID)
+	d.Offer, d.ItemWas, d.Item = offer.OfferID(offerID.UUID), offer.ItemOf(was), offer.ItemOf(is)
 	if moment != nil {
 		d.Moment = *moment
 	}
@@ -385,6 +420,15 @@ func (in InForce) Claim(tenant string, delivery offer.DeliveryID, run uuid.UUID,
 		return NotCounting
 	}
 	return Partial
+}
+
+// Link is the item that a link gives claims of an offer which say another; zero: none does.
+func (in InForce) Link(of offer.Key, was offer.Item) offer.Item {
+	at := OfItem(of, was)
+	if d := in[subject{at.Tenant, at.ID}]; d.Standing != NotCounting {
+		return d.Item
+	}
+	return offer.Item{}
 }
 
 // Come returns the latest moment of a tenant of which a decision says that it has come; 0: none.

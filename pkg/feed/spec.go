@@ -78,6 +78,8 @@ type Policy struct {
 	// After how long a silence a run that is not whole is stalled.
 	RunTimeout Duration `json:"run_timeout"`
 	Brake      Brake    `json:"brake"`
+	// Which items claims may have and count.
+	Item string `json:"item"`
 	// How far ahead of its arrival a claim may be observed and count at once.
 	MaxFuture Duration `json:"max_future"`
 	// Which outcomes are told on the topic delivery-results.
@@ -130,6 +132,12 @@ const (
 const (
 	PartialRunsHold    = "hold"
 	PartialRunsPublish = "publish"
+)
+
+// Values of Policy.Item: every item, or those that are resolved.
+const (
+	ItemAny      = "any"
+	ItemResolved = "resolved"
 )
 
 // Values of Policy.Results: every outcome, or all but accepted ones.

@@ -40,6 +40,7 @@ type Observation struct {
 	RevisionKey    string
 	SourceVersion  int64 // meaningful where Rank.Strong
 	MappingVersion int
+	Unresolved     bool // its item is not resolved, as its feed wants it: it counts by a link alone
 	Rank           offer.Rank
 	Content        offer.Content
 }

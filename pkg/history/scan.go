@@ -33,7 +33,7 @@ func (r *Row) Into() []any {
 		&o.Key.Record, &o.RevisionKey, &o.MappingVersion, &o.WeakIdentity, &r.observedNS, &o.ObservedAt.Text, &r.retrievedNS,
 		&o.RecordedAt, &r.content, &r.mpn, &r.manufacturer, &r.revision, &r.packaging, &r.condition, &r.gtin, &r.quantity, &r.unit,
 		&r.per, &r.price, &r.currency, &r.breaks, &r.moq, &r.multiple, &r.leadTime, &r.stock, &r.validFrom, &r.validUntil, &o.Content.Deleted, &r.run, &o.Held,
-		&r.due}
+		&r.due, &o.Unresolved}
 }
 
 // Observation returns what was scanned.

@@ -23,6 +23,9 @@ var madeSQL string
 //go:embed has.sql
 var hasSQL string
 
+//go:embed item.sql
+var itemSQL string
+
 //go:embed look.sql
 var lookSQL string
 
@@ -124,7 +127,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		mpn, manufacturer, itemRevision, packaging, condition, gtin  = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		quantity, unit, per, price, currency, breaks, moq, leadTimes = texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 		offers, ids, deliveries                                      = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
-		strong, weak, deleted, held                                  = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+		strong, weak, deleted, held, unresolved                      = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
 		multiples, stocks, validFrom, validUntil                     = texts(n), texts(n), texts(n), texts(n)
 		runs                                                         = make([]uuid.NullUUID, n)
 		due, until                                                   = make([]*int64, n), make([]*int64, n)
@@ -146,7 +149,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 		quantity[i], unit[i], per[i], price[i], currency[i] = c.Quantity.String(), c.Basis.Unit, c.Basis.Per.String(), c.Price.String(), c.Currency
 		moq[i], multiples[i], leadTimes[i], deleted[i] = c.MOQ.String(), c.OrderMultiple.String(), c.LeadTimeDays.String(), c.Deleted
 		validFrom[i], validUntil[i] = c.ValidFrom.Text, c.ValidUntil.Text
-		runs[i], held[i], due[i] = nullable(o.Run), o.Held, moment(o.Due)
+		runs[i], held[i], due[i], unresolved[i] = nullable(o.Run), o.Held, moment(o.Due), o.Unresolved
 		if !c.ValidUntil.IsZero() {
 			until[i] = &c.ValidUntil.Nanos
 		}
@@ -161,7 +164,7 @@ func Append(ctx context.Context, tx pgx.Tx, obs []*Observation) error {
 	tag, err := tx.Exec(ctx, claimSQL, tenants, offers, strong, ord, ids, lanes, seq, deliveries, rows, feeds, accounts, records,
 		revisions, mappings, weak, observedNS, observedAt, retrievedNS, recorded, contents, mpn, manufacturer, itemRevision,
 		packaging, condition, gtin, quantity, unit, per, price, currency, breaks, moq, multiples, leadTimes,
-		stocks, validFrom, validUntil, deleted, runs, held, due, until)
+		stocks, validFrom, validUntil, deleted, runs, held, due, until, unresolved)
 	if err != nil {
 		return fmt.Errorf("append %d observations: %w", n, err)
 	}
@@ -275,6 +278,14 @@ func Made(ctx context.Context, q Querier, tenant string, deliveries []offer.Deli
 		return nil, fmt.Errorf("find what %d deliveries have stated: %w", len(ids), err)
 	}
 	return made, nil
+}
+
+// SaysItem reports whether an observation of the offer has the item.
+func SaysItem(ctx context.Context, tx pgx.Tx, of offer.Key, item offer.Item) (says bool, err error) {
+	if err := tx.QueryRow(ctx, itemSQL, of.Tenant, uuid.UUID(of.ID()), item.Fields()).Scan(&says); err != nil {
+		return false, fmt.Errorf("look for an item of %s: %w", of, err)
+	}
+	return says, nil
 }
 
 // A Filter narrows List; what is empty matches all.

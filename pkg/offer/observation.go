@@ -19,6 +19,31 @@ type Item struct {
 	GTIN         string `json:"gtin,omitempty"` // 14 digits
 }
 
+// Fields are the parts of the item in the order of its members, "" for what is absent.
+func (i Item) Fields() []string {
+	return []string{i.MPN, i.Manufacturer, i.Revision, i.Packaging, i.Condition, i.GTIN}
+}
+
+// ItemOf is the item of Fields; of nil the zero item.
+func ItemOf(fields []string) Item {
+	if len(fields) != 6 {
+		return Item{}
+	}
+	return Item{MPN: fields[0], Manufacturer: fields[1], Revision: fields[2], Packaging: fields[3], Condition: fields[4], GTIN: fields[5]}
+}
+
+// Change gives the item the parts that change has.
+func (i *Item) Change(change Item) {
+	have := i.Fields()
+	for n, part := range change.Fields() {
+		have[n] = cmp.Or(part, have[n])
+	}
+	*i = ItemOf(have)
+}
+
+// Resolved reports whether the item names one product of one manufacturer: by its GTIN, or by part number and manufacturer.
+func (i Item) Resolved() bool { return i.GTIN != "" || i.MPN != "" && i.Manufacturer != "" }
+
 // A Basis says what one price is for: Per of Unit.
 type Basis struct {
 	Unit string  `json:"unit,omitempty"`

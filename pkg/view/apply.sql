@@ -12,9 +12,9 @@ WITH folded AS (
 ),
 changed AS (
     INSERT INTO current_offer AS c (tenant, generation, offer, partition, account, record, strong, ord, mapping_version, content,
-                                    observation, deleted, flags)
+                                    observation, deleted, flags, item)
     SELECT f.tenant, $1, f.offer, $2, coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version,
-           f.content, f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}')
+           f.content, f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
       FROM folded AS f
       LEFT JOIN LATERAL (SELECT c.account, c.record
                            FROM candidates(f.tenant, f.offer, $3::int[], $4::bigint[], NULL) AS c
@@ -24,22 +24,24 @@ changed AS (
      ORDER BY f.tenant, f.offer
         ON CONFLICT (tenant, generation, offer) DO UPDATE
        SET strong = excluded.strong, ord = excluded.ord, mapping_version = excluded.mapping_version, content = excluded.content,
-           observation = excluded.observation, deleted = excluded.deleted, flags = excluded.flags
+           observation = excluded.observation, deleted = excluded.deleted, flags = excluded.flags,
+           item = excluded.item
      -- The rank, as offer.Rank compares it. Only a decision makes it fall.
-     WHERE (excluded.observation, excluded.flags) IS DISTINCT FROM (c.observation, c.flags)
+     WHERE (excluded.observation, excluded.flags, excluded.item) IS DISTINCT FROM (c.observation, c.flags, c.item)
        AND ($7 OR c.observation IS NULL
             OR (excluded.strong, excluded.ord, excluded.mapping_version, excluded.content, excluded.observation)
             >= (c.strong, c.ord, c.mapping_version, c.content, c.observation))
-    RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags,
-              sha256(coalesce(c.content, '') || boolsend(c.deleted) || convert_to(array_to_string(c.flags, ','), 'UTF8')) AS digest
+    RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags, c.item,
+              sha256(coalesce(c.content, '') || boolsend(c.deleted)
+                     || convert_to(array_to_string(c.flags, ',') || coalesce(chr(31) || array_to_string(c.item, chr(31)), ''), 'UTF8')) AS digest
 ),
 gone AS (
-    SELECT f.tenant, f.offer, f.strong, f.ord, f.observation, f.flags, NULL::bytea AS digest
+    SELECT f.tenant, f.offer, f.strong, f.ord, f.observation, f.flags, f.item, NULL::bytea AS digest
       FROM folded AS f
      WHERE CASE WHEN f.collected THEN forget(f.tenant, $1, f.offer, f.strong, f.ord, f.observation) END
 )
 SELECT o.*,
-       c.flags, c.observation IS NULL, c.digest
+       c.flags, c.observation IS NULL, c.item, c.digest
   FROM (SELECT * FROM changed UNION ALL SELECT * FROM gone) AS c
  -- A probe for each: a join might be planned as a scan of all history. Without a winner any observation names the offer.
  CROSS JOIN LATERAL ((SELECT o.*

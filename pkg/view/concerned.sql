@@ -1,14 +1,13 @@
 -- The offers of partition $2 that a decision on the subject ($3, $4) of kind $5 concerns: those that a run or a delivery has claims
--- of, that an observation is of, that stand in a feed's account, or of which a claim
--- begins to count at a moment, or ends: behind the moment before; or of which a deletion is
--- older than a horizon. A delivery's receipt says where its outcome stands, and that
+-- of, that an observation or an item is of, that stand in a feed's account, of which a claim begins to count at a moment, or ends:
+-- behind the moment before; or of which a deletion is older than a horizon. A delivery's receipt says where its outcome stands, and that
 -- says which numbers of the lane its claims have.
 WITH claimed AS (
     SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND (o.tenant, o.run) = ($3::text, $4::uuid)
      UNION ALL
     SELECT s.offer FROM sighting AS s WHERE $5::text = 'run' AND (s.tenant, s.run) = ($3::text, $4::uuid)
      UNION ALL
-    SELECT d.offer FROM decision AS d WHERE $5::text = 'observation' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+    SELECT d.offer FROM decision AS d WHERE $5::text IN ('observation', 'item') AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
      UNION ALL
     SELECT x.offer
       FROM receipt AS r

@@ -41,8 +41,9 @@ const (
 type Candidate struct {
 	Observation history.Observation
 	Standing    decision.Standing
-	Sightings   int    // how often it was restated
-	Rule        string // RuleWins, why it is not shown, or of one that does not count the word that says why
+	Item        offer.Item // that a link says its item is; zero: none does
+	Sightings   int        // how often it was restated
+	Rule        string     // RuleWins, why it is not shown, or of one that does not count the word that says why
 }
 
 // Explain returns the observations of an offer of the transaction's tenant that somebody has claimed by a tick, the highest rank
@@ -61,10 +62,12 @@ func Explain(ctx context.Context, tx pgx.Tx, id offer.OfferID, at tick.Tick, asO
 		var (
 			r     history.Row
 			since *int64
+			item  []string
 		)
-		if err := row.Scan(append(r.Into(), &c.Standing, &c.Rule, &since, &c.Sightings)...); err != nil {
+		if err := row.Scan(append(r.Into(), &c.Standing, &c.Rule, &item, &since, &c.Sightings)...); err != nil {
 			return c, err
 		}
+		c.Item = offer.ItemOf(item)
 		if c.Observation, err = r.Observation(); err != nil || c.Standing == decision.NotCounting {
 			return c, err
 		}

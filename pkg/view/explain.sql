@@ -1,7 +1,7 @@
 -- What is known of an offer ($1, of the transaction's tenant) within the vector ($2, $3): each observation that somebody has claimed
 -- by then, how it counts ($4: as of when; null: whenever) and why not, from when on one of its claims was true, and how often it was restated.
 SELECT o.*,
-       c.standing, coalesce(c.reason, ''), c.since_ns,
+       c.standing, coalesce(c.reason, ''), c.item, c.since_ns,
        (SELECT count(*)
           FROM sighting AS s
          WHERE (s.tenant, s.offer, s.observation) = (o.tenant, o.offer, o.id)

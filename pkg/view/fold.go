@@ -28,6 +28,7 @@ type Offer struct {
 	Rank    offer.Rank // of the winner; its content and id are in it
 	Deleted bool       // true without a winner
 	Flags   string     // sorted, between commas
+	Item    offer.Item // that a link gives the winner; zero: none does
 }
 
 // Fold is the view of events, in whatever order they come and however often, under the decisions in force: what the rows must
@@ -59,6 +60,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		for _, o := range observations {
 			switch {
 			case o.Standing == decision.NotCounting || in.Out(key.Tenant, o.Feed, o.ID()):
+			case o.Unresolved && in.Link(key, o.Content.Item) == (offer.Item{}):
 			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order):
 			case winner == nil || o.Rank.Compare(winner.Rank) > 0:
 				winner = &o
@@ -74,6 +76,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		var flags []string
 		for _, o := range observations {
 			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) && !o.Implied() &&
+				!(o.Unresolved && in.Link(key, o.Content.Item) == (offer.Item{})) &&
 				o.RevisionKey != winner.RevisionKey && o.Rank.Content != winner.Rank.Content {
 				flags = []string{offer.FlagAmbiguousOrder}
 			}
@@ -81,7 +84,8 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		if winner.Standing == decision.Partial {
 			flags = append(flags, offer.FlagPartialRun)
 		}
-		offers[key] = Offer{Key: key, Rank: winner.Rank, Deleted: winner.Content.Deleted, Flags: strings.Join(flags, ",")}
+		offers[key] = Offer{Key: key, Rank: winner.Rank, Deleted: winner.Content.Deleted, Flags: strings.Join(flags, ","),
+			Item: in.Link(key, winner.Content.Item)}
 	}
 	return offers
 }
@@ -92,12 +96,16 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 //	key, strong, order, mapping version, content digest, observation id, deleted, flags
 //
 // separated by tabs: the key percent-encoded, truths as true or false, the digest in hex, the flags between commas; of an
-// offer of which no claim counts it is the key and "none".
+// offer of which no claim counts it is the key and "none". Where a link gives the winner's item, its parts follow, each behind
+// a tab.
 func Sum(offers iter.Seq[Offer]) offer.Digest {
 	var sum [4]uint64 // most significant first
 	for o := range offers {
 		line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%s", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
 			o.Rank.ID, o.Deleted, o.Flags)
+		if o.Item != (offer.Item{}) {
+			line += "\t" + strings.Join(o.Item.Fields(), "\t")
+		}
 		if o.None {
 			line = o.Key.String() + "\tnone"
 		}
@@ -147,9 +155,11 @@ func scanOffer(row pgx.CollectableRow) (Offer, error) {
 		o       Offer
 		content []byte
 		id      uuid.UUID
+		item    []string
 	)
 	err := row.Scan(&o.Key.Tenant, &o.Key.Account, &o.Key.Record, &o.None, &o.Rank.Strong, &o.Rank.Order, &o.Rank.Mapping, &content, &id,
-		&o.Deleted, &o.Flags)
+		&o.Deleted, &o.Flags, &item)
+	o.Item = offer.ItemOf(item)
 	copy(o.Rank.Content[:], content)
 	o.Rank.ID = offer.ObservationID(id)
 	return o, err

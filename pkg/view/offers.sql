@@ -2,6 +2,7 @@
 -- retrieved. The pointer is read in the same statement, so one answer shows one generation.
 SELECT o.*,
        c.flags,
+       c.item,
        coalesce(p.revision, 0),
        greatest(o.retrieved_ns, (SELECT max(s.retrieved_ns)
                                    FROM sighting AS s
@@ -12,7 +13,8 @@ SELECT o.*,
   LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer)
  WHERE ($1 = '' OR c.account = $1)
    AND ($2 = '' OR c.record = $2)
-   AND ($3 = '' OR o.mpn = $3)
+   AND ($3 = '' OR coalesce(c.item[1], o.mpn) = $3)
    AND ($4 OR NOT c.deleted)
+   AND ($6::text[] IS NULL OR coalesce(c.item, item_fields(o.mpn, o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin)) = $6::text[])
  ORDER BY c.account, c.record
  LIMIT nullif($5, 0);

@@ -57,16 +57,19 @@ func known(ctx context.Context, q Querier, f Filter, ids [][16]byte, at tick.Tic
 		var (
 			r        history.Row
 			flags    []string
+			item     []string
 			lastSeen int64
 		)
-		if err := row.Scan(append(r.Into(), &flags, &lastSeen)...); err != nil {
+		if err := row.Scan(append(r.Into(), &flags, &item, &lastSeen)...); err != nil {
 			return Document{}, err
 		}
 		o, err := r.Observation()
 		if err != nil {
 			return Document{}, err
 		}
-		return Document{Document: o.Document(), Flags: flags, LastSeenAt: offer.TimeOf(time.Unix(0, lastSeen)).Text}, nil
+		d := documentOf(&o, offer.ItemOf(item))
+		d.Flags, d.LastSeenAt = flags, offer.TimeOf(time.Unix(0, lastSeen)).Text
+		return d, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list offers as known at %s: %w", at.At, err)
@@ -91,15 +94,17 @@ func EverShown(ctx context.Context, q Querier, id offer.OfferID) ([]Shown, error
 		var (
 			r     history.Row
 			c     Change
+			item  []string
 			from  time.Time
 			until *time.Time
 		)
-		if err := row.Scan(append(r.Into(), &c.Flags, &c.None, &c.Revision, &from, &until)...); err != nil {
+		if err := row.Scan(append(r.Into(), &c.Flags, &c.None, &item, &c.Revision, &from, &until)...); err != nil {
 			return s, err
 		}
 		if c.Winner, err = r.Observation(); err != nil {
 			return s, err
 		}
+		c.Item = offer.ItemOf(item)
 		s.Document, s.ShownFrom = c.Document(), offer.TimeOf(from).Text
 		if until != nil {
 			s.ShownUntil = offer.TimeOf(*until).Text

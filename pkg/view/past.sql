@@ -22,7 +22,7 @@ asked AS (
      UNION ALL
     SELECT unnest($5::uuid[]))
 SELECT o.*,
-       f.flags,
+       f.flags, f.item,
        greatest(CASE WHEN o.seq <= ($7::bigint[])[array_position($6::int[], o.lane)] THEN o.retrieved_ns END,
                 (SELECT max(s.retrieved_ns)
                    FROM sighting AS s
@@ -35,7 +35,7 @@ SELECT o.*,
                       WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = (current_tenant(), a.offer, f.strong, f.ord, f.observation)
                      OFFSET 0) AS o
  WHERE ($1 = '' OR f.account = $1)
-   AND ($2 = '' OR o.mpn = $2)
+   AND ($2 = '' OR coalesce(f.item[1], o.mpn) = $2)
    AND ($3 OR NOT f.deleted)
  ORDER BY f.account, f.record
  LIMIT nullif($4, 0);

@@ -1,7 +1,7 @@
 -- What an offer ($1, of the transaction's tenant) was published with, the oldest first, each with when the next one came. Where no
 -- claim counted any observation names the offer.
 SELECT o.*,
-       c.flags, c.observation IS NULL, c.revision, c.recorded_at, lead(c.recorded_at) OVER (ORDER BY c.revision)
+       c.flags, c.observation IS NULL, c.item, c.revision, c.recorded_at, lead(c.recorded_at) OVER (ORDER BY c.revision)
   FROM offer_change AS c
  CROSS JOIN LATERAL ((SELECT o.*
                         FROM observation_row AS o

@@ -55,6 +55,7 @@ type Change struct {
 	Winner   history.Observation // without one any observation of the offer, for its Key
 	None     bool                // no claim of the offer counts: there is no winner
 	Flags    []string            // sorted
+	Item     offer.Item          // that a link gives the winner; zero: none does
 	Revision int64               // given by the caller: rising with each change of the offer
 	digest   []byte              // nil: it is collected
 }
@@ -76,10 +77,14 @@ func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key, dec
 		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
 	}
 	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ch Change, err error) {
-		var o history.Row
-		if err := row.Scan(append(o.Into(), &ch.Flags, &ch.None, &ch.digest)...); err != nil {
+		var (
+			o    history.Row
+			item []string
+		)
+		if err := row.Scan(append(o.Into(), &ch.Flags, &ch.None, &item, &ch.digest)...); err != nil {
 			return ch, err
 		}
+		ch.Item = offer.ItemOf(item)
 		ch.Winner, err = o.Observation()
 		return ch, err
 	})
@@ -168,7 +173,7 @@ func Publish(ctx context.Context, tx pgx.Tx, changes []Change, from time.Time) e
 			shown.add(c)
 		}
 	}
-	err := shown.note(ctx, tx, publishSQL, shown.tenants, shown.ids, shown.revisions, shown.digests, shown.strong, shown.ords, shown.observations, shown.flags, from)
+	err := shown.note(ctx, tx, publishSQL, shown.tenants, shown.ids, shown.revisions, shown.digests, shown.strong, shown.ords, shown.observations, shown.flags, from, shown.items)
 	if err != nil {
 		return err
 	}
@@ -178,6 +183,7 @@ func Publish(ctx context.Context, tx pgx.Tx, changes []Change, from time.Time) e
 // publications are columns of changes.
 type publications struct {
 	tenants, flags []string
+	items          []string // "": no link gives one
 	ids            []uuid.UUID
 	revisions      []int64
 	digests        [][]byte
@@ -188,6 +194,11 @@ type publications struct {
 
 func (p *publications) add(c *Change) {
 	p.tenants, p.ids, p.flags = append(p.tenants, c.Winner.Key.Tenant), append(p.ids, uuid.UUID(c.Winner.Offer)), append(p.flags, strings.Join(c.Flags, ","))
+	item := ""
+	if c.Item != (offer.Item{}) {
+		item = strings.Join(c.Item.Fields(), "\x1f") // which no text of an item holds
+	}
+	p.items = append(p.items, item)
 	p.revisions, p.digests = append(p.revisions, c.Revision), append(p.digests, c.digest)
 	var (
 		strong      *bool
@@ -223,18 +234,31 @@ const StateNone = "none"
 // is one with "deleted": true.
 type Document struct {
 	history.Document
-	Flags    []string `json:"flags,omitempty"`
-	State    string   `json:"state,omitempty"` // StateNone: there is no winner, only the offer's key
-	Revision int64    `json:"revision"`        // 0: not published yet
+	// ItemClaimed is what the source says of the item, where a link says that it is the one in Item.
+	ItemClaimed *offer.Item `json:"item_claimed,omitempty"`
+	Flags       []string    `json:"flags,omitempty"`
+	State       string      `json:"state,omitempty"` // StateNone: there is no winner, only the offer's key
+	Revision    int64       `json:"revision"`        // 0: not published yet
 	// LastSeenAt is when the source was last seen to say this: the latest retrieved_at of the winner's claims. Only reads
 	// carry it; what is published changes with the content alone.
 	LastSeenAt string `json:"last_seen_at,omitempty"`
 }
 
+// documentOf shows an observation, with the item that a link gives it: zero for none.
+func documentOf(o *history.Observation, linked offer.Item) Document {
+	d := Document{Document: o.Document()}
+	if linked != (offer.Item{}) {
+		d.ItemClaimed, d.Item = new(d.Item), linked
+	}
+	return d
+}
+
 // Document is the offer after the change. One of which no claim counts any more is a deleted one, with its key.
 func (c *Change) Document() Document {
 	if !c.None {
-		return Document{Document: c.Winner.Document(), Flags: c.Flags, Revision: c.Revision}
+		d := documentOf(&c.Winner, c.Item)
+		d.Flags, d.Revision = c.Flags, c.Revision
+		return d
 	}
 	k := c.Winner.Key
 	return Document{Document: history.Document{Tenant: k.Tenant, Account: k.Account, Record: k.Record, Content: offer.Content{Deleted: true}},

@@ -46,6 +46,7 @@ CREATE TABLE observation (
     held            bool        NOT NULL DEFAULT false, -- the claim does not count until a decision on its run frees it
     due_ns          bigint,               -- from when on the claim counts; null: at once
     until_ns        bigint,               -- valid_until, from when on no claim of it counts
+    unresolved      bool        NOT NULL DEFAULT false, -- its feed wants items resolved, and this one is not: it counts by a link alone
     PRIMARY KEY (tenant, offer, strong, ord, id)
 );
 -- The relay and the audit read a lane in the order of its sequence.
@@ -66,10 +67,20 @@ SELECT o.tenant, o.offer, o.strong, o.ord, o.id, o.lane, o.seq, o.delivery, o.ro
        o.mapping_version, o.weak_identity, o.observed_ns, o.observed_at, o.retrieved_ns, o.recorded_at, o.content, o.mpn,
        o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin, o.quantity::text, o.unit, o.per::text, o.price::text,
        o.currency, o.price_breaks, o.moq::text, o.order_multiple::text, o.lead_time_days::text, o.stock, o.valid_from, o.valid_until,
-       o.deleted, o.run, o.held, o.due_ns
+       o.deleted, o.run, o.held, o.due_ns, o.unresolved
   FROM observation AS o;
 ALTER VIEW observation_row OWNER TO offerlog_owner;
 GRANT SELECT ON observation_row TO offerlog_ingest, offerlog_relay, offerlog_project, offerlog_read, offerlog_audit;
+
+-- The parts of an item in the order in which decisions and the view keep them, '' for what is absent.
+-- +goose StatementBegin
+CREATE FUNCTION item_fields(mpn text, manufacturer text, item_revision text, packaging text, condition text, gtin text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY[coalesce(mpn, ''), coalesce(manufacturer, ''), coalesce(item_revision, ''), coalesce(packaging, ''), coalesce(condition, ''),
+                 coalesce(gtin, '')]
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION item_fields OWNER TO offerlog_owner;
 
 -- A sighting is a later delivery that restates a revision with equal content: it moves freshness, adds no version.
 CREATE TABLE sighting (
@@ -103,15 +114,17 @@ GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
 -- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
 CREATE TABLE decision (
     tenant      text        NOT NULL,
-    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name, a moment or both
+    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name, a moment, both, or an item
     n           int         NOT NULL CHECK (n > 0),
-    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due', 'horizon')),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due', 'horizon', 'item')),
     lane        int         NOT NULL,
     seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
     verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded', 'retracted', 'restored',
-                                                        'suspended', 'resumed', 'due', 'collected')),
+                                                        'suspended', 'resumed', 'due', 'collected', 'linked', 'unlinked')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
-    offer       uuid,                 -- of an observation
+    offer       uuid,                 -- of an observation, and of an item:
+    item_was    text[],               -- what claims of the offer say: mpn, manufacturer, revision, packaging, condition, gtin; '' for none
+    item        text[],               -- and what that means
     feed        text,                 -- of a feed and of its horizon, and of a complete snapshot,
     account     text,                 -- which has an account,
     as_of       bigint,               -- and of the snapshot when it was taken: what its account has and it lacks is deleted as of then
@@ -122,7 +135,8 @@ CREATE TABLE decision (
     command     uuid,                 -- the delivery id of the command; null: nobody commanded it
     recorded_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, subject, n),
-    CHECK ((kind = 'observation') = (offer IS NOT NULL)),
+    CHECK ((kind IN ('observation', 'item')) = (offer IS NOT NULL)),
+    CHECK ((kind = 'item') = (item_was IS NOT NULL AND item IS NOT NULL)),
     CHECK ((kind = 'feed' OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
     CHECK (as_of IS NULL OR kind = 'run' AND standing = 2),
     CHECK ((kind = 'due') = (moment IS NOT NULL)),
@@ -133,6 +147,7 @@ CREATE INDEX decision_snapshot ON decision (tenant, account, as_of, subject) WHE
 -- That there is none is asked by every fold.
 CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'observation';
 CREATE INDEX decision_delivery ON decision (tenant, subject) WHERE kind = 'delivery';
+CREATE INDEX decision_item ON decision (tenant, offer) WHERE kind = 'item';
 CREATE INDEX decision_moment ON decision (tenant, moment) WHERE moment IS NOT NULL;
 CREATE INDEX decision_feed ON decision (tenant, feed, n) WHERE kind = 'feed';
 CREATE INDEX decision_horizon ON decision (tenant, feed, collected) WHERE kind = 'horizon';

@@ -31,6 +31,7 @@ CREATE TABLE current_offer (
     observation     uuid,
     deleted         bool   NOT NULL, -- true without a winner
     flags           text[] NOT NULL, -- sorted; which ones there are stands in package offer
+    item            text[],          -- as decision.item, where a link says what the winner's item is
     PRIMARY KEY (tenant, generation, offer),
     CHECK (num_nulls(strong, ord, mapping_version, content, observation) IN (0, 5))
 ) WITH (fillfactor = 80);

@@ -61,7 +61,7 @@ SELECT o.id, o.tenant, o.offer, o.delivery, o.row, o.feed, o.mapping_version, o.
        o.revision_key, o.strong, o.ord, o.observed_at, o.observed_ns, o.retrieved_ns, o.recorded_at, o.content AS row_hash, o.deleted,
        o.lane, o.seq, o.weak_identity, o.item_revision, o.packaging, o.condition, o.quantity, o.unit, o.per, o.price, o.currency,
        o.price_breaks, o.moq, o.order_multiple, o.lead_time_days, o.stock, o.valid_from, o.valid_until, o.run, o.held,
-       o.due_ns, o.until_ns
+       o.due_ns, o.until_ns, o.unresolved
   FROM observation AS o;
 
 CREATE VIEW audit_v1.claim AS
@@ -74,7 +74,7 @@ SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.deliv
   FROM sighting AS s;
 
 CREATE VIEW audit_v1.eligibility AS
-SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.account, d.as_of, d.feed, d.moment, d.collected, d.reason, d.actor,
+SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.item_was, d.item, d.account, d.as_of, d.feed, d.moment, d.collected, d.reason, d.actor,
        d.command, d.recorded_at
   FROM decision AS d;
 COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
@@ -97,7 +97,7 @@ SELECT c.lane, c.published AS published_seq, c.pruned AS pruned_seq, c.holder, c
 
 CREATE VIEW audit_v1.current_offer AS
 SELECT c.generation, c.tenant, c.offer, c.account, c.record, c.partition, p.revision, p.digest AS published_digest, c.observation AS winner,
-       c.strong, c.ord, c.mapping_version, c.content, c.deleted, c.flags
+       c.strong, c.ord, c.mapping_version, c.content, c.deleted, c.flags, c.item
   FROM current_offer AS c
   LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer);
 

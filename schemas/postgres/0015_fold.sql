@@ -32,13 +32,25 @@ ALTER FUNCTION passed OWNER TO offerlog_owner;
 -- for it.
 CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigint[], as_of bigint)
     RETURNS TABLE (strong bool, ord bigint, mapping_version int, content bytea, observation uuid, account text, record text,
-                   revision_key text, deleted bool, standing int, reason text, since_ns bigint)
+                   revision_key text, deleted bool, standing int, reason text, since_ns bigint, item text[])
     LANGUAGE sql STABLE AS $$
     SELECT o.strong, o.ord, o.mapping_version, o.content, o.id, o.account, o.record, o.revision_key, o.deleted,
            CASE WHEN b.reason IS NULL THEN c.standing ELSE 0 END,
            coalesce(b.reason, CASE WHEN c.standing = 0 THEN c.reason END),
-           c.since_ns
+           c.since_ns,
+           l.item
       FROM observation AS o
+     -- What a link says that its item is.
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'item'))
+                     THEN (SELECT CASE WHEN d.standing > 0 THEN d.item END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.offer) = (of_tenant, of_offer)
+                              AND d.kind = 'item'
+                              AND d.item_was = item_fields(o.mpn, o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin)
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END) AS l (item)
      -- What keeps a whole observation out.
      CROSS JOIN LATERAL (
          SELECT coalesce(
@@ -72,7 +84,8 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
                      THEN 'snapshot_passed' END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
-                     THEN 'expired' END)
+                     THEN 'expired' END,
+                CASE WHEN o.unresolved AND l.item IS NULL THEN 'unresolved' END)
          OFFSET 0) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
@@ -120,7 +133,7 @@ ALTER FUNCTION candidates OWNER TO offerlog_owner;
 -- candidates that count, however long the history. The rank is the one that offer.Rank compares.
 CREATE FUNCTION fold(of_tenant text, of_offer uuid, lanes int[], upto bigint[], as_of bigint)
     RETURNS TABLE (strong bool, ord bigint, mapping_version int, content bytea, observation uuid, account text, record text,
-                   deleted bool, flags text[])
+                   deleted bool, flags text[], item text[])
     LANGUAGE sql STABLE AS $$
     WITH equals AS MATERIALIZED (
         SELECT c.*
@@ -135,7 +148,8 @@ CREATE FUNCTION fold(of_tenant text, of_offer uuid, lanes int[], upto bigint[], 
                                                  WHERE x.revision_key <> e.revision_key
                                                    AND x.content <> e.content
                                                    AND x.mapping_version > 0) THEN 'ambiguous_order' END,
-                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL)
+                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL),
+           e.item
       FROM equals AS e
      ORDER BY e.mapping_version DESC, e.content DESC, e.observation DESC
      LIMIT 1

@@ -29,6 +29,7 @@ CREATE TABLE offer_change (
     ord         bigint,
     observation uuid,
     flags       text[]      NOT NULL,
+    item        text[],               -- that a link gave it
     recorded_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, offer, revision),
     CHECK (num_nulls(strong, ord, observation) IN (0, 3))

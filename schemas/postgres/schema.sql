@@ -3,14 +3,26 @@ CREATE SCHEMA audit_v1;
 
 ALTER SCHEMA audit_v1 OWNER TO postgres;
 
-CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, revision_key text, deleted boolean, standing integer, reason text, since_ns bigint)
+CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, revision_key text, deleted boolean, standing integer, reason text, since_ns bigint, item text[])
     LANGUAGE sql STABLE
     AS $$
     SELECT o.strong, o.ord, o.mapping_version, o.content, o.id, o.account, o.record, o.revision_key, o.deleted,
            CASE WHEN b.reason IS NULL THEN c.standing ELSE 0 END,
            coalesce(b.reason, CASE WHEN c.standing = 0 THEN c.reason END),
-           c.since_ns
+           c.since_ns,
+           l.item
       FROM observation AS o
+     -- What a link says that its item is.
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'item'))
+                     THEN (SELECT CASE WHEN d.standing > 0 THEN d.item END
+                             FROM decision AS d
+                            WHERE (d.tenant, d.offer) = (of_tenant, of_offer)
+                              AND d.kind = 'item'
+                              AND d.item_was = item_fields(o.mpn, o.manufacturer, o.item_revision, o.packaging, o.condition, o.gtin)
+                              AND d.seq <= upto[array_position(lanes, d.lane)]
+                            ORDER BY d.n DESC
+                            LIMIT 1) END) AS l (item)
      -- What keeps a whole observation out.
      CROSS JOIN LATERAL (
          SELECT coalesce(
@@ -44,7 +56,8 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
                      THEN 'snapshot_passed' END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
-                     THEN 'expired' END)
+                     THEN 'expired' END,
+                CASE WHEN o.unresolved AND l.item IS NULL THEN 'unresolved' END)
          OFFSET 0) AS b (reason)
      -- Its claims: the first one, and those that restate it.
      CROSS JOIN LATERAL (
@@ -106,7 +119,7 @@ CREATE FUNCTION public.current_tenant() RETURNS text
 
 ALTER FUNCTION public.current_tenant() OWNER TO offerlog_owner;
 
-CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, deleted boolean, flags text[])
+CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, account text, record text, deleted boolean, flags text[], item text[])
     LANGUAGE sql STABLE
     AS $$
     WITH equals AS MATERIALIZED (
@@ -122,7 +135,8 @@ CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto
                                                  WHERE x.revision_key <> e.revision_key
                                                    AND x.content <> e.content
                                                    AND x.mapping_version > 0) THEN 'ambiguous_order' END,
-                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL)
+                              CASE WHEN e.standing = 1 THEN 'partial_run' END], NULL),
+           e.item
       FROM equals AS e
      ORDER BY e.mapping_version DESC, e.content DESC, e.observation DESC
      LIMIT 1
@@ -144,6 +158,7 @@ CREATE TABLE public.current_offer (
     observation uuid,
     deleted boolean NOT NULL,
     flags text[] NOT NULL,
+    item text[],
     CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
 )
 WITH (fillfactor='80');
@@ -162,6 +177,8 @@ CREATE TABLE public.decision (
     verdict text NOT NULL,
     standing smallint NOT NULL,
     offer uuid,
+    item_was text[],
+    item text[],
     feed text,
     account text,
     as_of bigint,
@@ -171,15 +188,16 @@ CREATE TABLE public.decision (
     actor text,
     command uuid,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT decision_check CHECK (((kind = 'observation'::text) = (offer IS NOT NULL))),
-    CONSTRAINT decision_check1 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
-    CONSTRAINT decision_check2 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
-    CONSTRAINT decision_check3 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
-    CONSTRAINT decision_check4 CHECK (((kind = 'horizon'::text) = ((collected IS NOT NULL) AND (feed IS NOT NULL)))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text, 'horizon'::text]))),
+    CONSTRAINT decision_check CHECK (((kind = ANY (ARRAY['observation'::text, 'item'::text])) = (offer IS NOT NULL))),
+    CONSTRAINT decision_check1 CHECK (((kind = 'item'::text) = ((item_was IS NOT NULL) AND (item IS NOT NULL)))),
+    CONSTRAINT decision_check2 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_check3 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
+    CONSTRAINT decision_check4 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
+    CONSTRAINT decision_check5 CHECK (((kind = 'horizon'::text) = ((collected IS NOT NULL) AND (feed IS NOT NULL)))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text, 'horizon'::text, 'item'::text]))),
     CONSTRAINT decision_n_check CHECK ((n > 0)),
     CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
-    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text, 'collected'::text])))
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text, 'collected'::text, 'linked'::text, 'unlinked'::text])))
 );
 
 ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
@@ -229,7 +247,8 @@ CREATE TABLE public.observation (
     run uuid,
     held boolean DEFAULT false NOT NULL,
     due_ns bigint,
-    until_ns bigint
+    until_ns bigint,
+    unresolved boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE ONLY public.observation FORCE ROW LEVEL SECURITY;
@@ -252,6 +271,15 @@ CREATE FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uu
 END;
 
 ALTER FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.item_fields(mpn text, manufacturer text, item_revision text, packaging text, condition text, gtin text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT ARRAY[coalesce(mpn, ''), coalesce(manufacturer, ''), coalesce(item_revision, ''), coalesce(packaging, ''), coalesce(condition, ''),
+                 coalesce(gtin, '')]
+$$;
+
+ALTER FUNCTION public.item_fields(mpn text, manufacturer text, item_revision text, packaging text, condition text, gtin text) OWNER TO offerlog_owner;
 
 CREATE FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) RETURNS boolean
     LANGUAGE sql STABLE
@@ -575,7 +603,8 @@ CREATE VIEW audit_v1.current_offer AS
     c.mapping_version,
     c.content,
     c.deleted,
-    c.flags
+    c.flags,
+    c.item
    FROM (public.current_offer c
      LEFT JOIN public.publication p ON (((p.tenant = c.tenant) AND (p.offer = c.offer))));
 
@@ -591,6 +620,8 @@ CREATE VIEW audit_v1.eligibility AS
     d.verdict,
     d.standing,
     d.offer,
+    d.item_was,
+    d.item,
     d.account,
     d.as_of,
     d.feed,
@@ -783,7 +814,8 @@ CREATE VIEW audit_v1.observation AS
     o.run,
     o.held,
     o.due_ns,
-    o.until_ns
+    o.until_ns,
+    o.unresolved
    FROM public.observation o;
 
 ALTER TABLE audit_v1.observation OWNER TO offerlog_inspector;
@@ -1361,7 +1393,8 @@ CREATE VIEW public.observation_row WITH (security_invoker='true') AS
     o.deleted,
     o.run,
     o.held,
-    o.due_ns
+    o.due_ns,
+    o.unresolved
    FROM public.observation o;
 
 ALTER TABLE public.observation_row OWNER TO offerlog_owner;
@@ -1374,6 +1407,7 @@ CREATE TABLE public.offer_change (
     ord bigint,
     observation uuid,
     flags text[] NOT NULL,
+    item text[],
     recorded_at timestamp with time zone NOT NULL,
     CONSTRAINT offer_change_check CHECK ((num_nulls(strong, ord, observation) = ANY (ARRAY[0, 3])))
 );
@@ -1620,6 +1654,8 @@ CREATE INDEX decision_delivery ON public.decision USING btree (tenant, subject) 
 CREATE INDEX decision_feed ON public.decision USING btree (tenant, feed, n) WHERE (kind = 'feed'::text);
 
 CREATE INDEX decision_horizon ON public.decision USING btree (tenant, feed, collected) WHERE (kind = 'horizon'::text);
+
+CREATE INDEX decision_item ON public.decision USING btree (tenant, offer) WHERE (kind = 'item'::text);
 
 CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
 

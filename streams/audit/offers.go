@@ -71,12 +71,13 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 		ord, revision              *int64
 		mapping                    *int
 		due, until                 *int64
+		item, linked               []string
 		sighting                   bool
 		c                          history.Claim
 		r                          = &e.Rank
 	)
 	if err := row.Scan(&e.Key.Tenant, &e.Key.Account, &e.Key.Record, &r.Strong, &r.Order, &r.Mapping, &content, &id, &e.Content.Deleted, &e.RevisionKey,
-		&e.Feed, &stated, &run, &e.Held, &e.RecordedAt, &until, &c.Lane, &c.Seq, &claimed, &claimRun, &c.Held, &c.RecordedAt, &due, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags,
+		&e.Feed, &stated, &run, &e.Held, &e.RecordedAt, &until, &e.Unresolved, &item, &c.Lane, &c.Seq, &claimed, &claimRun, &c.Held, &c.RecordedAt, &due, &sighting, &partition, &strong, &ord, &mapping, &shownContent, &winner, &deleted, &flags, &linked,
 		&revision, &sum); err != nil {
 		return e, nil, err
 	}
@@ -87,6 +88,7 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 	if due != nil {
 		c.Due = *due
 	}
+	e.Content.Item = offer.ItemOf(item)
 	if until != nil {
 		e.Content.ValidUntil = offer.TimeOf(time.Unix(0, *until))
 	}
@@ -97,7 +99,7 @@ func scanClaim(row pgx.CollectableRow) (e history.Event, s *standing, err error)
 	if partition == nil {
 		return e, nil, nil
 	}
-	s = &standing{partition: *partition, digest: digest(sum), Offer: view.Offer{Key: e.Key, None: !winner.Valid, Deleted: *deleted, Flags: *flags}}
+	s = &standing{partition: *partition, digest: digest(sum), Offer: view.Offer{Key: e.Key, None: !winner.Valid, Deleted: *deleted, Flags: *flags, Item: offer.ItemOf(linked)}}
 	if winner.Valid {
 		s.Rank = offer.Rank{Strong: *strong, Order: *ord, Mapping: *mapping, Content: digest(shownContent), ID: offer.ObservationID(winner.UUID)}
 	}
@@ -173,6 +175,9 @@ func describe(o view.Offer) string {
 	}
 	if o.Flags != "" {
 		s += ", " + o.Flags
+	}
+	if o.Item != (offer.Item{}) {
+		s += fmt.Sprintf(", linked to %+v", o.Item)
 	}
 	return s
 }

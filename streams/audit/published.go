@@ -360,7 +360,12 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 			a.found(Violation{Invariant: "I9", What: "a change of an offer cannot be read", Where: w, Detail: fmt.Sprintf("revision %d, %v", d.Revision, err)})
 			return
 		}
-		state := stateDigest(view.Offer{None: d.State == view.StateNone, Rank: offer.Rank{Content: d.Digest()}, Deleted: d.Deleted, Flags: strings.Join(d.Flags, ",")})
+		o := view.Offer{None: d.State == view.StateNone, Deleted: d.Deleted, Flags: strings.Join(d.Flags, ",")}
+		if d.ItemClaimed != nil {
+			o.Item, d.Item = d.Item, *d.ItemClaimed
+		}
+		o.Rank.Content = d.Digest()
+		state := stateDigest(o)
 		if seq >= last[key.ID()].seq {
 			last[key.ID()] = announcement{lane: lane, seq: seq, end: r.Offset + 1, digest: state}
 		}
@@ -380,7 +385,11 @@ func stateDigest(o view.Offer) offer.Digest {
 	if !o.None {
 		b = o.Rank.Content[:]
 	}
-	return offer.Sum(append(append(b, map[bool]byte{true: 1}[o.Deleted]), o.Flags...))
+	b = append(append(b, map[bool]byte{true: 1}[o.Deleted]), o.Flags...)
+	if o.Item != (offer.Item{}) {
+		b = append(append(b, '\x1f'), strings.Join(o.Item.Fields(), "\x1f")...)
+	}
+	return offer.Sum(b)
 }
 
 // holdOutbox holds the changes that the outbox still has against the topic. An offer that is collected, and is not yet gone from the

@@ -37,6 +37,8 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.LaneAdoptType:   readLaneAdopt,
 	streams.DueType:         readDue,
 	streams.CollectType:     readCollect,
+	streams.ItemLinkType:    readItemLink,
+	streams.ItemUnlinkType:  readItemUnlink,
 
 	streams.QuarantineReleaseType: readReleaseOfEntries,
 	streams.QuarantineRejectType:  readRejectOfEntries,

@@ -300,6 +300,7 @@ func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, 
 	h.Sequence++
 	o.Lane, o.Seq, o.RecordedAt = h.Lane, h.Sequence, h.RecordedAt
 	o.Due = due(p.e.feed, o)
+	o.Unresolved = p.e.feed.Policy.Item == feed.ItemResolved && !o.Content.Deleted && !o.Content.Item.Resolved()
 	if p.at.FirstSeq == 0 {
 		p.at.FirstSeq = o.Seq
 	}

@@ -112,7 +112,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				lane := rapid.IntRange(1, 3).Draw(rt, "lane")
 				record := rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record")
 				run := rapid.SampledFrom(runs).Draw(rt, "run")
-				switch what := rapid.IntRange(0, 9).Draw(rt, "what"); {
+				switch what := rapid.IntRange(0, 11).Draw(rt, "what"); {
 				case what == 0 && run != uuid.Nil:
 					d := decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Run, ID: run}, Verdict: decision.Released,
 						Standing: rapid.SampledFrom([]decision.Standing{0, 1, 2}).Draw(rt, "standing")}
@@ -151,6 +151,13 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					if err != nil {
 						return err
 					}
+				case what == 10:
+					of, was := claim{record: record}.key(), offer.Item{MPN: "MPN-" + record}
+					err := s.decide(ctx, tx, lane, decision.Decision{Subject: decision.OfItem(of, was), Offer: of.ID(), ItemWas: was, Verdict: decision.Linked,
+						Item: offer.Item{MPN: "X", GTIN: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "item")}, Standing: rapid.SampledFrom([]decision.Standing{0, 2}).Draw(rt, "standing")})
+					if err != nil {
+						return err
+					}
 				case what == 9 && moment < 5000:
 					moment = rapid.Int64Range(moment/1000+1, 5).Draw(rt, "moment") * 1000
 					err := s.decide(ctx, tx, momentLane, decision.Decision{Subject: decision.OfMoment("t1", moment), Verdict: decision.Due,
@@ -169,6 +176,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 						o.Run, o.Held = run, run != uuid.Nil && rapid.Bool().Draw(rt, "held")
 					}
 					// Due at 1 to 5 microseconds, and valid until then; what is claimed late is recorded later.
+					o.Unresolved = !o.Implied() && rapid.Bool().Draw(rt, "unresolved")
 					o.Due, o.RecordedAt = rapid.Int64Range(0, 5).Draw(rt, "due")*1000, time.UnixMicro(rapid.Int64Range(0, 4).Draw(rt, "recorded"))
 					if until := rapid.Int64Range(0, 5).Draw(rt, "until"); until > 0 && !o.Implied() {
 						o.Content.ValidUntil = offer.TimeOf(time.UnixMicro(until))
