@@ -164,8 +164,11 @@ func (a *app) showRun(d runs.Document) error {
 	}
 	for _, x := range d.Decisions {
 		by := ""
-		if x.Actor != "" || x.Reason != "" {
-			by = " by " + x.Actor + ": " + x.Reason
+		if x.Actor != "" {
+			by = " by " + x.Actor
+		}
+		if x.Reason != "" {
+			by += ": " + x.Reason
 		}
 		lines = append(lines, line{string(x.Verdict), x.RecordedAt + by})
 	}

@@ -119,7 +119,9 @@ const (
 
 // A Brake says what holds a run that is whole.
 type Brake struct {
-	MaxRowsLost string `json:"max_rows_lost"` // of a snapshot, in percent: 30%
+	MaxRowsLost  string `json:"max_rows_lost"`            // of a snapshot, in percent: 30%
+	MaxDeleted   string `json:"max_deleted,omitempty"`    // of what is for sale, in percent; "": any
+	MaxPriceMove string `json:"max_price_move,omitempty"` // of any price, in percent; "": any
 }
 
 // Values of Spec.Mode: what a feed says of records that it lacks.

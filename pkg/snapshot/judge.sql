@@ -1,11 +1,34 @@
--- How many records of account ($1, $2) are for sale, by all that history holds, and of how many run $3 has claims.
-SELECT (SELECT count(*)
-          FROM (SELECT array_agg(l.id) AS lanes, array_agg(9223372036854775807) AS upto FROM lane AS l) AS a
-         CROSS JOIN snapshot_record AS r
-         CROSS JOIN LATERAL fold(r.tenant, r.offer, a.lanes, a.upto, NULL) AS f
-         WHERE (r.tenant, r.account) = ($1, $2)
-           AND NOT f.deleted),
-       (SELECT count(*)
-          FROM (SELECT o.offer FROM observation AS o WHERE (o.tenant, o.run) = ($1, $3)
-                 UNION
-                SELECT s.offer FROM sighting AS s WHERE (s.tenant, s.run) = ($1, $3)) AS claimed);
+-- What run $3 would do to account ($1, $2), by all that history holds: how many records are for sale now, of the account ($4) or of
+-- those that the run claims; how many it claims; how many would be gone; and how many would have a price that differs by more
+-- than $5 percent (null: none is asked for), where currency and unit are the same.
+WITH claim AS (
+    SELECT DISTINCT ON (o.offer) o.offer, o.strong, o.ord, o.deleted, o.price, o.currency, o.unit, coalesce(o.per, 1) AS per
+      FROM (SELECT o.* FROM observation AS o WHERE (o.tenant, o.run) = ($1, $3)
+             UNION ALL
+            SELECT o.*
+              FROM sighting AS s
+              JOIN observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (s.tenant, s.offer, s.strong, s.ord, s.observation)
+             WHERE (s.tenant, s.run) = ($1, $3)) AS o
+     ORDER BY o.offer, o.strong DESC, o.ord DESC, o.mapping_version DESC, o.content DESC, o.id DESC),
+record AS (
+    SELECT r.offer FROM snapshot_record AS r WHERE $4 AND (r.tenant, r.account) = ($1, $2)
+     UNION
+    SELECT c.offer FROM claim AS c)
+SELECT count(*) FILTER (WHERE NOT f.deleted),
+       count(c.offer),
+       count(*) FILTER (WHERE NOT f.deleted
+                          AND CASE WHEN c.offer IS NULL THEN NOT f.strong
+                                   ELSE c.deleted AND (c.strong, c.ord) >= (f.strong, f.ord) END),
+       count(*) FILTER (WHERE NOT f.deleted
+                          AND NOT c.deleted
+                          AND (c.strong, c.ord) >= (f.strong, f.ord)
+                          AND (c.currency, c.unit) IS NOT DISTINCT FROM (w.currency, w.unit)
+                          AND abs(c.price * w.per - w.price * c.per) * 100 > $5::int * w.price * c.per)
+  FROM record AS r
+ CROSS JOIN (SELECT array_agg(l.id) AS lanes, array_agg(9223372036854775807) AS upto FROM lane AS l) AS a
+  LEFT JOIN claim AS c ON c.offer = r.offer
+  LEFT JOIN LATERAL fold($1, r.offer, a.lanes, a.upto, NULL) AS f ON true
+  LEFT JOIN LATERAL (SELECT o.price, o.currency, o.unit, coalesce(o.per, 1) AS per
+                       FROM observation AS o
+                      WHERE $5::int IS NOT NULL
+                        AND (o.tenant, o.offer, o.strong, o.ord, o.id) = ($1, r.offer, f.strong, f.ord, f.observation)) AS w ON true;

@@ -172,16 +172,39 @@ func Lacking(ctx context.Context, tx pgx.Tx, at decision.Account, s *Snapshot, a
 	}
 }
 
-// Loses reports whether a run has claims of fewer records than the account has for sale by more than a share in percent, such as
-// 30%.
-func Loses(ctx context.Context, tx pgx.Tx, at decision.Account, run uuid.UUID, share string) (loses bool, err error) {
-	var live, claimed int64
-	if err := tx.QueryRow(ctx, judgeSQL, at.Tenant, at.Name, run).Scan(&live, &claimed); err != nil {
-		return false, fmt.Errorf("hold snapshot %s against its account: %w", run, err)
+// Limits are what a run may do to its account and still count at once, each a share in percent, such as 30%; "": any.
+type Limits struct {
+	Lost    string // by how much a snapshot may have fewer records than its account has for sale
+	Deleted string // of what is for sale, how much may be gone: claimed as deleted, or lacking in a snapshot
+	Moved   string // by how much a price may rise or fall
+}
+
+// Judge holds a run that is whole against its account, by all that history holds: whole says that it is a snapshot of the account,
+// else what is for sale is that of the records that it claims. It returns which limit the run is beyond, in words; "": none.
+func Judge(ctx context.Context, tx pgx.Tx, at decision.Account, run uuid.UUID, whole bool, l Limits) (beyond string, err error) {
+	var shares [3]*int64
+	for i, text := range []string{l.Lost, l.Deleted, l.Moved} {
+		if text == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("hold run %s against its account: the limit %q: %w", run, text, err)
+		}
+		shares[i] = &n
 	}
-	percent, err := strconv.ParseInt(strings.TrimSuffix(share, "%"), 10, 64)
-	if err != nil {
-		return false, fmt.Errorf("hold snapshot %s against its account: the share: %w", run, err)
+	lost, deleted, moved := shares[0], shares[1], shares[2]
+	var live, claimed, gone, jumped int64
+	if err := tx.QueryRow(ctx, judgeSQL, at.Tenant, at.Name, run, whole, moved).Scan(&live, &claimed, &gone, &jumped); err != nil {
+		return "", fmt.Errorf("hold run %s against its account: %w", run, err)
 	}
-	return claimed*100 < live*(100-percent), nil
+	switch {
+	case whole && lost != nil && claimed*100 < live*(100-*lost):
+		return fmt.Sprintf("max_rows_lost %s: it has %d records, and %d are for sale", l.Lost, claimed, live), nil
+	case deleted != nil && gone*100 > live**deleted:
+		return fmt.Sprintf("max_deleted %s: %d of %d records that are for sale would be gone", l.Deleted, gone, live), nil
+	case moved != nil && jumped > 0:
+		return fmt.Sprintf("max_price_move %s: %d prices would move by more", l.Moved, jumped), nil
+	}
+	return "", nil
 }

@@ -107,14 +107,20 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[de
 // complete decides about a run that is whole: it counts, unless the brake holds it. What an operator has released the brake
 // never holds again.
 func (st *settlement) complete(ctx context.Context, tx pgx.Tx, s *run.Standing, now time.Time) (decision.Decision, error) {
+	done := decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting}
 	f := st.registry.Feed(s.Tenant, s.Feed)
-	if f != nil && f.Mode == feed.ModeSnapshot && !s.Released {
-		loses, err := snapshot.Loses(ctx, tx, decision.Account{Tenant: s.Tenant, Name: f.Account}, s.ID, f.Policy.Brake.MaxRowsLost)
-		if err != nil || loses {
-			return decision.Decision{Subject: s.Subject(), Verdict: decision.Braked, Standing: decision.NotCounting}, err
+	if f == nil || s.Released {
+		return st.asSnapshot(s, done, now), nil
+	}
+	whole, b := f.Mode == feed.ModeSnapshot, f.Policy.Brake
+	if whole || f.Policy.PartialRuns == feed.PartialRunsHold && (b.MaxDeleted != "" || b.MaxPriceMove != "") {
+		at := decision.Account{Tenant: s.Tenant, Name: f.Account}
+		beyond, err := snapshot.Judge(ctx, tx, at, s.ID, whole, snapshot.Limits{Lost: b.MaxRowsLost, Deleted: b.MaxDeleted, Moved: b.MaxPriceMove})
+		if err != nil || beyond != "" {
+			return decision.Decision{Subject: s.Subject(), Verdict: decision.Braked, Standing: decision.NotCounting, Reason: beyond}, err
 		}
 	}
-	return st.asSnapshot(s, decision.Decision{Subject: s.Subject(), Verdict: decision.Completed, Standing: decision.Counting}, now), nil
+	return st.asSnapshot(s, done, now), nil
 }
 
 // asSnapshot has a decision by which all of a snapshot feed's run counts imply deletions, where no row of it was rejected and
