@@ -56,11 +56,14 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 	snapshots := in.Snapshots()
 	offers := make(map[offer.Key]Offer, len(all))
 	for key, observations := range all {
+		counts := func(o *standing) bool {
+			return o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) &&
+				(!o.Unresolved || in.Link(key, o.Content.Item) != (offer.Item{}))
+		}
 		var winner *standing
 		for _, o := range observations {
 			switch {
-			case o.Standing == decision.NotCounting || in.Out(key.Tenant, o.Feed, o.ID()):
-			case o.Unresolved && in.Link(key, o.Content.Item) == (offer.Item{}):
+			case !counts(&o):
 			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order):
 			case winner == nil || o.Rank.Compare(winner.Rank) > 0:
 				winner = &o
@@ -75,8 +78,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		}
 		var flags []string
 		for _, o := range observations {
-			if o.Rank.CompareOrder(winner.Rank) == 0 && o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) && !o.Implied() &&
-				!(o.Unresolved && in.Link(key, o.Content.Item) == (offer.Item{})) &&
+			if o.Rank.CompareOrder(winner.Rank) == 0 && counts(&o) && !o.Implied() &&
 				o.RevisionKey != winner.RevisionKey && o.Rank.Content != winner.Rank.Content {
 				flags = []string{offer.FlagAmbiguousOrder}
 			}

@@ -1,6 +1,6 @@
 // Package view keeps each offer as it now stands: the observation that wins, and what was last published of it.
 //
-// It owns the tables current_offer, publication, projection, generation and generation_pointer. An event of the topic
+// It owns the tables current_offer, publication, offer_change, projection, generation and generation_pointer. An event of the topic
 // observations says which offer changed, and up to where in which lane; history says what is true up to there. So the
 // row of an offer is always the fold of its history, bounded by the numbers that its partition has applied, and events
 // that come twice, lanes that overtake one another, and a sighting that comes before what it restates need no case of
