@@ -69,8 +69,8 @@ type candidate struct {
 var countsText = map[pkgdecision.Standing]string{pkgdecision.NotCounting: "no", pkgdecision.Partial: "part", pkgdecision.Counting: "yes"}
 
 func (a *app) explain(ctx context.Context, account, record string, p past) (x explanation, err error) {
-	id := a.offerID(account, record)
 	err = a.asTenant(ctx, postgres.Audit, func(tx pgx.Tx) error {
+		id := a.offerID(account, record) // the tenant may be that of the running dev
 		x = explanation{Tenant: a.settings.Tenant, Account: account, Record: record, Candidates: []candidate{}}
 		var (
 			at   tick.Tick
