@@ -90,6 +90,8 @@ var defects = map[string]struct {
 	"a number is in the outbox twice":             {`INSERT INTO outbox SELECT 2, lane, first, last, kind, topic, key, event_id, event_type, body, recorded_at FROM outbox ORDER BY lane, first LIMIT 1`, "I8", "I8: a number is in the outbox twice"},
 	"the sequence of a lane jumps":                {`UPDATE lane SET sequence = sequence + 1 WHERE id = (SELECT min(lane) FROM observation)`, "I5 I7 I8", "I8: history does not end at the lane's sequence"},
 	"an event of the outbox is changed":           {`UPDATE outbox SET body = '{}' WHERE event_type = 'offerlog.offer.changed.v1'`, "I9", "I9: a published event is not what is stored"},
+	"a result in the outbox is changed":           {`UPDATE outbox SET body = '{}' WHERE ctid IN (SELECT ctid FROM outbox WHERE event_type = 'offerlog.delivery.result.v1' LIMIT 1)`, "I9", "delivery-results"},
+	"a result is told under another id":           {`UPDATE outbox SET event_id = gen_random_uuid() WHERE ctid IN (SELECT ctid FROM outbox WHERE event_type = 'offerlog.delivery.result.v1' LIMIT 1)`, "I9", "I9: a published event is not what is stored"},
 	"a retrieval time is changed":                 {`UPDATE observation SET retrieved_ns = retrieved_ns + 1` + recordC, "I9", "I9: a published event is not what is stored"},
 	"a cursor's copy is ahead":                    {`UPDATE relay_cursor SET published = published + 1 WHERE lane = (SELECT min(lane) FROM relay_cursor)`, "I11", "I11: the copy of a cursor is ahead of the log"},
 	"another observation is shown":                {`UPDATE current_offer SET (strong, ord, mapping_version, content, observation) = (SELECT strong, ord, mapping_version, content, id FROM observation WHERE record = 'A' AND strong ORDER BY ord LIMIT 1) WHERE record = 'A' AND account = 'ACC-1'`, "I12", "I12: the view does not show the fold of the claims"},
@@ -227,7 +229,7 @@ func TestADamagedLogIsFound(t *testing.T) {
 		}
 		return c
 	}
-	observation, change := w.Committed(streams.Observations)[0], w.Committed(streams.CurrentOffers)[0]
+	observation, change, result := w.Committed(streams.Observations)[0], w.Committed(streams.CurrentOffers)[0], w.Committed(streams.DeliveryResults)[0]
 	before := ""
 	// Nothing leaves a log again, so each defect comes on top of those before it.
 	for _, d := range []struct {
@@ -242,6 +244,13 @@ func TestADamagedLogIsFound(t *testing.T) {
 			[]string{"I9: an event is published twice", "I10: the numbers of a lane do not rise", "I13: an event at or above the checkpoint is applied"}},
 		{"a change again", func() { produce(altered(change, nil)) }, []string{"I9: an event is published twice", "I10: the numbers of a lane do not rise"}},
 		{"a change of a number that nobody gave", func() { produce(altered(change, map[string]string{"ce_laneseq": "5000"})) }, []string{"I9: an event has a number that its lane has not given"}},
+		{"a result again", func() { produce(altered(result, nil)) }, []string{"I9: an event is published twice", "I10: the numbers of a lane do not rise"}},
+		{"a result of a number that nobody gave", func() { produce(altered(result, map[string]string{"ce_laneseq": "5000"})) }, []string{"I9: an event has a number that its lane has not given"}},
+		{"a replay of no lane", func() {
+			r := altered(result, map[string]string{"ce_lane": "99"})
+			r.Topic, r.Partition = w.Cluster.Topic(streams.Replays), 0
+			produce(r)
+		}, []string{"I9: a record is no event of ours"}},
 		{"a cursor beyond the lane", func() {
 			produce(&kgo.Record{Topic: w.Cluster.Topic(streams.RelayCursor), Key: []byte("1"), Value: []byte(`{"lane": 1, "published": 5000}`)})
 		}, []string{"I11: the log's cursor is beyond the last number of its lane"}},

@@ -36,7 +36,7 @@ type log struct {
 
 // ours are the topics whose content is audited. The cursor comes first: what it says is published by then, the others hold
 // when their bounds are noted.
-var ours = []string{streams.RelayCursor, streams.Observations, streams.CurrentOffers}
+var ours = []string{streams.RelayCursor, streams.Observations, streams.CurrentOffers, streams.Replays, streams.DeliveryResults}
 
 // openLog notes how far our topics go, and whether a transaction is open in them for longer than one may be.
 func openLog(ctx context.Context, cluster kafka.Cluster, report *Report) (*log, error) {

@@ -85,6 +85,9 @@ func (a *auditor) published(ctx context.Context) error {
 	if err := a.holdHistory(ctx, observations); err != nil || a.log == nil {
 		return err
 	}
+	if err := a.told(ctx); err != nil {
+		return err
+	}
 	return a.currentOffers(ctx)
 }
 
@@ -373,7 +376,15 @@ func (a *auditor) currentOffers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.holdOutbox(ctx, book, last); err != nil {
+	published := a.publishedUpTo()
+	err = a.holdOutbox(ctx, streams.CurrentOffers, book, false, func(lane int, seq int64, key, kind string) {
+		if kind == streams.OfferCollected && seq > published[lane] { // it is still there, and no longer shown
+			if k, err := offer.ParseKey(key); err == nil {
+				delete(last, k.ID())
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
 	return a.holdPublished(ctx, last)
@@ -392,15 +403,30 @@ func stateDigest(o view.Offer) offer.Digest {
 	return offer.Sum(b)
 }
 
-// holdOutbox holds the changes that the outbox still has against the topic. An offer that is collected, and is not yet gone from the
-// topic, is no longer among the last of it.
-func (a *auditor) holdOutbox(ctx context.Context, book ledger, last map[offer.OfferID]announcement) error {
+// told holds the topics of events that follow from deliveries against the outbox, as far as that goes back.
+func (a *auditor) told(ctx context.Context) error {
+	for _, topic := range []string{streams.Replays, streams.DeliveryResults} {
+		book := ledger{}
+		err := a.readTopic(ctx, topic, input, book, func(*kgo.Record, int, int64) {})
+		if err == nil {
+			err = a.holdOutbox(ctx, topic, book, true, func(int, int64, string, string) {})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdOutbox holds the events that the outbox still has for a topic against it, and hands each to f. Where the topic keeps all of
+// them those that are published must be there: of a compacted one that is told of the last of each key.
+func (a *auditor) holdOutbox(ctx context.Context, topic string, book ledger, kept bool, f func(lane int, seq int64, key, kind string)) error {
 	published := a.publishedUpTo()
-	rows, err := a.tx.Query(ctx, statement("changes"), streams.CurrentOffers)
+	rows, err := a.tx.Query(ctx, statement("changes"), topic)
 	if err != nil {
 		return fmt.Errorf("read the outbox: %w", err)
 	}
-	n := len(a.log.after[streams.CurrentOffers].Ends)
+	starts := a.log.after[topic].Starts
 	var (
 		lane      int
 		seq       int64
@@ -409,15 +435,15 @@ func (a *auditor) holdOutbox(ctx context.Context, book ledger, last map[offer.Of
 		body      []byte
 	)
 	_, err = pgx.ForEachRow(rows, []any{&lane, &seq, &key, &id, &kind, &body}, func() error {
-		// A key that names no offer has no tenant, and differs from what is published.
-		k, _ := offer.ParseKey(key)
-		want := newMark(id.String(), kind, k.Tenant, key, body)
-		want.partition = kafka.PartitionOf(key, n)
-		if kind == streams.OfferCollected && seq > published[lane] {
-			delete(last, k.ID())
+		tenant := "" // of a key that cannot be read: it differs from what is published
+		if parts, err := offer.SplitKey(key); err == nil {
+			tenant = parts[0]
 		}
-		// That it is there is told of the last one of each offer: the others may be compacted away.
-		a.holdMark(streams.CurrentOffers, book.take(numbered{lane: lane, seq: seq}), want, false, Where{Offer: key, Lane: lane, Seq: seq})
+		want := newMark(id.String(), kind, tenant, key, body)
+		want.partition = kafka.PartitionOf(key, len(starts))
+		must := kept && seq <= published[lane] && starts[want.partition] == 0
+		a.holdMark(topic, book.take(numbered{lane: lane, seq: seq}), want, must, Where{Tenant: tenant, Lane: lane, Seq: seq})
+		f(lane, seq, key, kind)
 		return nil
 	})
 	if err != nil {
