@@ -14,7 +14,8 @@ $$;
 ALTER FUNCTION collected OWNER TO offerlog_owner;
 
 -- forget removes the row of an offer of which a deletion is shown no longer, and says whether there was one. The projector has no
--- right to remove anything: this runs with that of the tables' owner, whom nobody can become, and removes nothing else.
+-- right to remove anything: this runs with that of a role that nobody logs in as, and removes nothing else.
+GRANT CREATE ON SCHEMA public TO offerlog_inspector;
 -- +goose StatementBegin
 CREATE FUNCTION forget(of_tenant text, of_generation int, of_offer uuid, of_strong bool, of_ord bigint, deletion uuid) RETURNS bool
     LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -49,14 +50,12 @@ BEGIN ATOMIC
     SELECT EXISTS (SELECT FROM gone);
 END;
 -- +goose StatementEnd
-ALTER FUNCTION forget OWNER TO offerlog_owner;
-ALTER FUNCTION unpublish OWNER TO offerlog_owner;
+ALTER FUNCTION forget OWNER TO offerlog_inspector;
+ALTER FUNCTION unpublish OWNER TO offerlog_inspector;
+REVOKE CREATE ON SCHEMA public FROM offerlog_inspector;
 REVOKE EXECUTE ON FUNCTION forget, unpublish FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget, unpublish TO offerlog_project;
-CREATE POLICY forget ON current_offer TO offerlog_owner USING (true);
-CREATE POLICY forget ON publication TO offerlog_owner USING (true);
-CREATE POLICY forget ON observation FOR SELECT TO offerlog_owner USING (true);
-CREATE POLICY forget ON decision FOR SELECT TO offerlog_owner USING (true);
+GRANT DELETE ON current_offer, publication TO offerlog_inspector;
 
 -- What the janitor must see to know which deletions are old.
 CREATE POLICY worker_offerlog_janitor ON current_offer FOR SELECT TO offerlog_janitor USING (true);

@@ -270,7 +270,7 @@ CREATE FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uu
             FROM gone)) AS "exists";
 END;
 
-ALTER FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) OWNER TO offerlog_owner;
+ALTER FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) OWNER TO offerlog_inspector;
 
 CREATE FUNCTION public.item_fields(mpn text, manufacturer text, item_revision text, packaging text, condition text, gtin text) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -387,7 +387,7 @@ CREATE FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigi
             FROM gone)) AS "exists";
 END;
 
-ALTER FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) OWNER TO offerlog_owner;
+ALTER FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) OWNER TO offerlog_inspector;
 
 CREATE TABLE public.artifact (
     tenant text NOT NULL,
@@ -1718,14 +1718,6 @@ ALTER TABLE public.feed ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed_route ENABLE ROW LEVEL SECURITY;
 
-CREATE POLICY forget ON public.current_offer TO offerlog_owner USING (true);
-
-CREATE POLICY forget ON public.decision FOR SELECT TO offerlog_owner USING (true);
-
-CREATE POLICY forget ON public.observation FOR SELECT TO offerlog_owner USING (true);
-
-CREATE POLICY forget ON public.publication TO offerlog_owner USING (true);
-
 ALTER TABLE public.mapping ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.observation ENABLE ROW LEVEL SECURITY;
@@ -2010,7 +2002,7 @@ GRANT USAGE ON SCHEMA public TO offerlog_audit;
 
 GRANT SELECT ON TABLE public.current_offer TO offerlog_read;
 GRANT SELECT ON TABLE public.current_offer TO offerlog_audit;
-GRANT SELECT ON TABLE public.current_offer TO offerlog_inspector;
+GRANT SELECT,DELETE ON TABLE public.current_offer TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.current_offer TO offerlog_project;
 
 GRANT SELECT(tenant) ON TABLE public.current_offer TO offerlog_janitor;
@@ -2109,7 +2101,7 @@ GRANT SELECT ON TABLE public.generation_pointer TO offerlog_janitor;
 
 GRANT SELECT ON TABLE public.publication TO offerlog_read;
 GRANT SELECT ON TABLE public.publication TO offerlog_audit;
-GRANT SELECT ON TABLE public.publication TO offerlog_inspector;
+GRANT SELECT,DELETE ON TABLE public.publication TO offerlog_inspector;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.publication TO offerlog_project;
 
 REVOKE ALL ON FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) FROM PUBLIC;
