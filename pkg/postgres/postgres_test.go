@@ -261,3 +261,33 @@ func TestSchemaDumpIsTrue(t *testing.T) {
 		t.Error("schemas/postgres/schema.sql is not what the migrations make: run go test ./pkg/postgres -run SchemaDump -update")
 	}
 }
+
+// Of the kinds of record each role of the database sees those that it is for: a reader offers and their freshness, an auditor evidence
+// and the run log too, and who inspects all tenants no table at all.
+func TestS_000_11_each_role_of_the_database_reads_its_kinds_of_record(t *testing.T) {
+	pool := open(t, rig.Database(t))
+	kinds := map[string][]string{
+		"offers":    {"observation", "sighting", "current_offer", "publication", "decision"},
+		"artifacts": {"artifact", "tenant_key"},
+		"runs":      {"run", "run_page", "run_event", "quarantine", "quarantine_decision", "pruning"},
+		"tokens":    {"token"},
+	}
+	may := map[postgres.Role][]string{postgres.Read: {"offers"}, postgres.Audit: {"offers", "artifacts", "runs"}, postgres.Inspect: nil}
+	for role, allowed := range may {
+		for kind, tables := range kinds {
+			for _, table := range tables {
+				for verb, statement := range map[string]string{"read": "SELECT * FROM " + table, "add to": "INSERT INTO " + table + " DEFAULT VALUES",
+					"change": "UPDATE " + table + " SET tenant = tenant", "remove from": "DELETE FROM " + table} {
+					err := postgres.InTx(t.Context(), pool, role, func(tx pgx.Tx) error {
+						_, err := tx.Exec(t.Context(), statement)
+						return err
+					})
+					want := verb == "read" && slices.Contains(allowed, kind)
+					if pg, denied := errors.AsType[*pgconn.PgError](err); want != (err == nil) || !want && (!denied || pg.Code != "42501") {
+						t.Errorf("%s, %s %s: got %v, want it allowed: %t", role, verb, table, err, want)
+					}
+				}
+			}
+		}
+	}
+}
