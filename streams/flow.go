@@ -74,6 +74,12 @@ const (
 	QuarantineReleaseType = "offerlog.command.quarantine.release.v1" // an ingest.Entries
 	QuarantineRejectType  = "offerlog.command.quarantine.reject.v1"  // an ingest.Entries
 	QuarantineRedriveType = "offerlog.command.quarantine.redrive.v1" // an ingest.Redrive
+
+	ReplayStartType  = "offerlog.command.replay.start.v1" // an ingest.ReplayStart; its delivery is the replay's id
+	ReplayPauseType  = "offerlog.command.replay.pause.v1" // an ingest.ReplayOf
+	ReplayResumeType = "offerlog.command.replay.resume.v1"
+	ReplayCancelType = "offerlog.command.replay.cancel.v1"
+	ReplayPageType   = "offerlog.command.replay.page.v1" // an ingest.ReplayPage, of a worker
 )
 
 // RunEvents are the types of events that tell of runs, and what each tells.

@@ -144,6 +144,7 @@ var owners = map[string]string{
 	"lane": "lane", "gap": "lane", "commit_journal": "lane",
 	"receipt": "receipt", "outcome": "receipt", "receipt_horizon": "receipt",
 	"quarantine": "quarantine", "quarantine_decision": "quarantine", "replay": "quarantine",
+	"replay_run": "replay", "replay_page": "replay",
 	"run": "run", "run_page": "run", "run_event": "run",
 	"observation": "history", "sighting": "history",
 	"decision":         "decision",

@@ -65,6 +65,7 @@ const (
 	ReasonDatarefUnavailable    = "dataref_unavailable"
 	ReasonDatarefDigestMismatch = "dataref_digest_mismatch"
 	ReasonCrashLoop             = "crash_loop"
+	ReasonEvidenceUnavailable   = "evidence_unavailable"
 )
 
 // An Outcome is what became of one event. The list is closed.

@@ -158,7 +158,8 @@ type Replay struct {
 	Lane         int    // its place
 	Offset       int64
 	EntryTenant  string
-	Entry        uuid.UUID
+	Entry        uuid.UUID // that it answers for; uuid.Nil: none
+	Run          uuid.UUID // the replay that it is of instead
 	Release, Row int
 	OriginLane   int // the place of the evidence
 	OriginOffset int64
@@ -174,20 +175,21 @@ func Replayed(ctx context.Context, tx pgx.Tx, replays []Replay) error {
 	}
 	var (
 		tenants, entryTenants                           = texts(n), texts(n)
-		entries                                         = make([]uuid.UUID, n)
+		entries, runs                                   = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
 		lanes, releases, rows, originLanes, originItems = make([]int, n), make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 		offsets, originOffsets                          = make([]int64, n), make([]int64, n)
 		settledTenants                                  []string
 		settled, by                                     []uuid.UUID
 	)
 	for i, r := range replays {
-		tenants[i], lanes[i], offsets[i], entryTenants[i], entries[i] = r.Tenant, r.Lane, r.Offset, r.EntryTenant, r.Entry
+		tenants[i], lanes[i], offsets[i], entryTenants[i] = r.Tenant, r.Lane, r.Offset, r.EntryTenant
+		entries[i], runs[i] = uuid.NullUUID{UUID: r.Entry, Valid: r.Entry != uuid.Nil}, uuid.NullUUID{UUID: r.Run, Valid: r.Run != uuid.Nil}
 		releases[i], rows[i], originLanes[i], originOffsets[i], originItems[i] = r.Release, r.Row, r.OriginLane, r.OriginOffset, r.OriginItem
 		if r.Delivery != nil {
 			settledTenants, settled, by = append(settledTenants, r.EntryTenant), append(settled, r.Entry), append(by, uuid.UUID(*r.Delivery))
 		}
 	}
-	_, err := tx.Exec(ctx, replayedSQL, tenants, lanes, offsets, entryTenants, entries, releases, rows, originLanes, originOffsets, originItems)
+	_, err := tx.Exec(ctx, replayedSQL, tenants, lanes, offsets, entryTenants, entries, releases, rows, originLanes, originOffsets, originItems, runs)
 	if err == nil && len(settled) > 0 {
 		_, err = tx.Exec(ctx, settleSQL, settledTenants, settled, by)
 	}

@@ -1164,12 +1164,14 @@ CREATE TABLE public.replay (
     lane integer NOT NULL,
     "offset" bigint NOT NULL,
     entry_tenant text NOT NULL,
-    entry uuid NOT NULL,
+    entry uuid,
     release integer NOT NULL,
     "row" integer NOT NULL,
     origin_lane integer NOT NULL,
     origin_offset bigint NOT NULL,
-    origin_item integer NOT NULL
+    origin_item integer NOT NULL,
+    of_run uuid,
+    CONSTRAINT replay_of_one CHECK ((num_nonnulls(entry, of_run) = 1))
 );
 
 ALTER TABLE ONLY public.replay FORCE ROW LEVEL SECURITY;
@@ -1186,10 +1188,84 @@ CREATE VIEW audit_v1.replay AS
     r."row",
     r.origin_lane,
     r.origin_offset,
-    r.origin_item
+    r.origin_item,
+    r.of_run
    FROM public.replay r;
 
 ALTER TABLE audit_v1.replay OWNER TO offerlog_inspector;
+
+CREATE TABLE public.replay_page (
+    tenant text NOT NULL,
+    replay uuid NOT NULL,
+    page integer NOT NULL,
+    command uuid NOT NULL,
+    lane integer NOT NULL,
+    first_seq bigint,
+    last_seq bigint,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT replay_page_check CHECK (((first_seq IS NULL) = (last_seq IS NULL))),
+    CONSTRAINT replay_page_page_check CHECK ((page > 0))
+);
+
+ALTER TABLE ONLY public.replay_page FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replay_page OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.replay_page AS
+ SELECT p.tenant,
+    p.replay,
+    p.page,
+    p.command,
+    p.lane,
+    p.first_seq,
+    p.last_seq,
+    p.recorded_at
+   FROM public.replay_page p;
+
+ALTER TABLE audit_v1.replay_page OWNER TO offerlog_inspector;
+
+CREATE TABLE public.replay_run (
+    tenant text NOT NULL,
+    id uuid NOT NULL,
+    selection jsonb NOT NULL,
+    lanes integer[] NOT NULL,
+    froms bigint[] NOT NULL,
+    tos bigint[] NOT NULL,
+    rate integer NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL,
+    pages integer DEFAULT 0 NOT NULL,
+    lane integer DEFAULT 0 NOT NULL,
+    "offset" bigint DEFAULT 0 NOT NULL,
+    item integer DEFAULT 0 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    answered bigint DEFAULT 0 NOT NULL,
+    due timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT replay_run_rate_check CHECK ((rate > 0)),
+    CONSTRAINT replay_run_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelled'::text, 'sent'::text])))
+);
+
+ALTER TABLE ONLY public.replay_run FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replay_run OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.replay_run AS
+ SELECT r.tenant,
+    r.id,
+    r.selection,
+    r.rate,
+    r.state,
+    r.pages,
+    r.sent,
+    r.answered,
+    r.actor,
+    r.reason,
+    r.recorded_at
+   FROM public.replay_run r;
+
+ALTER TABLE audit_v1.replay_run OWNER TO offerlog_inspector;
 
 CREATE TABLE public.run (
     tenant text NOT NULL,
@@ -1614,8 +1690,14 @@ ALTER TABLE ONLY public.registry
 ALTER TABLE ONLY public.relay_cursor
     ADD CONSTRAINT relay_cursor_pkey PRIMARY KEY (lane);
 
+ALTER TABLE ONLY public.replay_page
+    ADD CONSTRAINT replay_page_pkey PRIMARY KEY (tenant, replay, page);
+
 ALTER TABLE ONLY public.replay
     ADD CONSTRAINT replay_pkey PRIMARY KEY (tenant, lane, "offset");
+
+ALTER TABLE ONLY public.replay_run
+    ADD CONSTRAINT replay_run_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY public.run_event
     ADD CONSTRAINT run_event_pkey PRIMARY KEY (tenant, run, delivery);
@@ -1685,6 +1767,10 @@ CREATE INDEX quarantine_settled ON public.quarantine USING btree (tenant, feed, 
 
 CREATE INDEX quarantine_unreached ON public.quarantine USING btree (tenant, id) WHERE ((state = 'open'::text) AND (reason = 'dataref_unavailable'::text));
 
+CREATE INDEX replay_of_run ON public.replay USING btree (tenant, of_run) WHERE (of_run IS NOT NULL);
+
+CREATE INDEX replay_run_due ON public.replay_run USING btree (due) WHERE (state = 'running'::text);
+
 CREATE UNIQUE INDEX run_page_delivery ON public.run_page USING btree (tenant, delivery);
 
 CREATE INDEX run_recorded ON public.run USING btree (tenant, recorded_at);
@@ -1746,6 +1832,10 @@ ALTER TABLE public.receipt ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.replay ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.replay_page ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replay_run ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.run ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.run_event ENABLE ROW LEVEL SECURITY;
@@ -1789,6 +1879,10 @@ CREATE POLICY tenant_offerlog_audit ON public.quarantine_decision FOR SELECT TO 
 CREATE POLICY tenant_offerlog_audit ON public.receipt FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.replay FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.replay_page FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
+
+CREATE POLICY tenant_offerlog_audit ON public.replay_run FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
 CREATE POLICY tenant_offerlog_audit ON public.run FOR SELECT TO offerlog_audit USING ((tenant = public.current_tenant()));
 
@@ -1856,6 +1950,10 @@ CREATE POLICY worker_offerlog_ingest ON public.receipt TO offerlog_ingest USING 
 
 CREATE POLICY worker_offerlog_ingest ON public.replay TO offerlog_ingest USING (true) WITH CHECK (true);
 
+CREATE POLICY worker_offerlog_ingest ON public.replay_page TO offerlog_ingest USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_ingest ON public.replay_run TO offerlog_ingest USING (true) WITH CHECK (true);
+
 CREATE POLICY worker_offerlog_ingest ON public.run TO offerlog_ingest USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_ingest ON public.run_event TO offerlog_ingest USING (true) WITH CHECK (true);
@@ -1909,6 +2007,10 @@ CREATE POLICY worker_offerlog_inspector ON public.quarantine_decision TO offerlo
 CREATE POLICY worker_offerlog_inspector ON public.receipt TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.replay TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.replay_page TO offerlog_inspector USING (true) WITH CHECK (true);
+
+CREATE POLICY worker_offerlog_inspector ON public.replay_run TO offerlog_inspector USING (true) WITH CHECK (true);
 
 CREATE POLICY worker_offerlog_inspector ON public.run TO offerlog_inspector USING (true) WITH CHECK (true);
 
@@ -2319,6 +2421,18 @@ GRANT SELECT ON TABLE public.replay TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.replay TO offerlog_ingest;
 
 GRANT SELECT ON TABLE audit_v1.replay TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.replay_page TO offerlog_audit;
+GRANT SELECT ON TABLE public.replay_page TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.replay_page TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.replay_page TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.replay_run TO offerlog_audit;
+GRANT SELECT ON TABLE public.replay_run TO offerlog_inspector;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.replay_run TO offerlog_ingest;
+
+GRANT SELECT ON TABLE audit_v1.replay_run TO offerlog_inspect;
 
 GRANT SELECT ON TABLE public.run TO offerlog_audit;
 GRANT SELECT ON TABLE public.run TO offerlog_inspector;

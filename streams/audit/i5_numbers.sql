@@ -9,6 +9,9 @@ WITH other AS (
       FROM audit_v1.quarantine_decision AS q
      WHERE q.lane IS NOT NULL
      UNION ALL
+    SELECT p.lane, generate_series(p.first_seq, p.last_seq)
+      FROM audit_v1.replay_page AS p
+     UNION ALL
     SELECT o.lane, o.seq
       FROM audit_v1.observation AS o
      WHERE o.mapping_version = 0

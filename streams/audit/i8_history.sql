@@ -13,7 +13,10 @@ WITH claim AS (
      UNION ALL
     SELECT q.tenant, q.command, q.entry, q.lane, q.seq
       FROM audit_v1.quarantine_decision AS q
-     WHERE q.lane IS NOT NULL)
+     WHERE q.lane IS NOT NULL
+     UNION ALL
+    SELECT p.tenant, p.command, p.replay, p.lane, generate_series(p.first_seq, p.last_seq)
+      FROM audit_v1.replay_page AS p)
 SELECT CASE WHEN c.seq = c.before THEN 'a number of history is there twice' ELSE 'numbers are missing in history' END AS what,
        c.tenant, coalesce(c.delivery::text, '') AS delivery, coalesce(c.observation::text, '') AS observation, c.lane, c.before + 1 AS seq,
        format('number %s follows %s', c.seq, c.before) AS detail

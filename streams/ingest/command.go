@@ -9,6 +9,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/pkg/token"
 	"github.com/offerlog/offerlog/streams"
@@ -43,6 +44,12 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.QuarantineReleaseType: readReleaseOfEntries,
 	streams.QuarantineRejectType:  readRejectOfEntries,
 	streams.QuarantineRedriveType: readRedrive,
+
+	streams.ReplayStartType:  readReplayStart,
+	streams.ReplayPauseType:  readReplaySet(replay.Paused),
+	streams.ReplayResumeType: readReplaySet(replay.Running),
+	streams.ReplayCancelType: readReplaySet(replay.Cancelled),
+	streams.ReplayPageType:   readReplayPage,
 }
 
 // A feedApply registers a feed, or its new settings.

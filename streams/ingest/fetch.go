@@ -18,6 +18,9 @@ import (
 // again; but under a feed that allows other hosts it is fetched again, as its right to be is another.
 func (w *worker) fetchAll(ctx context.Context, b *batch) error {
 	for _, e := range b.events {
+		if e.ref != nil && e.data != nil && e.dataFrom == nil {
+			continue // it is evidence
+		}
 		wanted := e.feed != nil && e.key != nil && e.byReference()
 		e.unread = wanted && e.fault != nil
 		if e.data != nil && wanted && !e.unread && slices.Equal(e.dataFrom, e.feed.DataHosts) {

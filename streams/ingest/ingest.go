@@ -32,6 +32,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -40,7 +41,7 @@ import (
 type Archive interface {
 	Write(ctx context.Context, p *archive.Pack) (archive.Ref, error)
 	Forget(tenant string)
-	Read(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (archive.Entry, error)
+	Open(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (*archive.Content, error)
 }
 
 // Mapper is what ingest needs of the mapper; *mapping.Child is one.
@@ -120,6 +121,8 @@ type worker struct {
 	name     string         // in the journal
 	registry *feed.Registry // as of the last batch
 	replays  bool           // there was something on replays
+	turnedAt time.Time      // the pages of replays that are due
+	asked    map[replay.Due]time.Time
 	pace     pace
 
 	lookedForDue time.Time
@@ -149,6 +152,9 @@ func (w *worker) join(ctx context.Context) error {
 		if adopted {
 			w.log.Info("an operator lets a halted lane go on: joining the group anew")
 			return nil
+		}
+		if err == nil {
+			err = w.turnPages(ctx, src)
 		}
 		if err == nil {
 			src.follow(w.topics())
@@ -204,7 +210,10 @@ func (w *worker) refresh(ctx context.Context, halted []int) (adopted bool, err e
 		if w.registry, err = feed.Current(ctx, tx, w.registry); err != nil || w.replays {
 			return err
 		}
-		w.replays, err = quarantine.AnyReplay(ctx, tx)
+		if w.replays, err = quarantine.AnyReplay(ctx, tx); err != nil || w.replays {
+			return err
+		}
+		w.replays, err = replay.Any(ctx, tx)
 		return err
 	})
 	return adopted && err == nil, err
@@ -321,6 +330,9 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		if err := st.recordEntryDecisions(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.recordPages(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.recordReplays(ctx, tx); err != nil {

@@ -64,6 +64,9 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
 	e.replay, e.run, e.page, e.pages, e.kind, e.told = offer.ReplayKey{}, "", 0, 0, "", nil
+	if e.fault != nil && e.ref != nil {
+		e.tenant = e.ref.Tenant // its evidence is gone
+	}
 	if e.Item < 0 {
 		return
 	}
@@ -194,7 +197,7 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 			continue
 		}
 		if e.feed == nil || e.key == nil || e.unread || e.kind != "" {
-			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: offer.Sum(e.item.Raw)}}
+			e.mapped = mapping.Result{Fault: e.fault, Fingerprint: offer.Fingerprint{Canonicalization: offer.CanonicalBytes, Digest: e.sum()}}
 			continue
 		}
 		if form := known[*e.key].Fingerprint.Canonicalization; form != offer.CanonicalRun {
@@ -206,6 +209,14 @@ func (w *worker) mapAll(ctx context.Context, b *batch, known map[receipt.Key]rec
 		return err
 	}
 	return w.mapEvents(ctx, ofOtherForm(expected))
+}
+
+// sum is the digest of the event's payload.
+func (e *event) sum() offer.Digest {
+	if e.data != nil {
+		return e.data.Sum
+	}
+	return offer.Sum(e.item.Raw)
 }
 
 // largeBytes is the payload from which on a delivery's rows go through a spool: those of all others are held in memory.

@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -22,15 +21,17 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
 )
 
 // A Replay is the data of an event of replays: whose evidence is to be read again, by the place of its event, and what is
-// wanted. Its event stands in for the one that it names: that one's attributes and payload go the way of a delivery, and what
+// wanted, by a release of an entry of quarantine or by a replay of what was accepted. Its event stands in for the one that it names: that one's attributes and payload go the way of a delivery, and what
 // becomes of it stands at the place of the replay, with evidence of its own there.
 type Replay struct {
-	Tenant  string    `json:"tenant"` // of the entry, which has the evidence
-	Entry   uuid.UUID `json:"entry"`
+	Tenant  string    `json:"tenant"`          // of the evidence
+	Entry   uuid.UUID `json:"entry,omitzero"`  // of quarantine, that it answers for
+	Replay  uuid.UUID `json:"replay,omitzero"` // or the replay that it is of
 	Lane    int       `json:"lane"`
 	Offset  int64     `json:"offset"`
 	Item    int       `json:"item"`
@@ -45,11 +46,15 @@ func (r *Replay) place() receipt.Place {
 	return receipt.Place{Lane: r.Lane, Offset: r.Offset, Item: r.Item}
 }
 
+// ofRun reports whether the event is of a replay of archived deliveries; else it answers for an entry of quarantine.
+func (r *Replay) ofRun() bool { return r.Replay != uuid.Nil }
+
 // suffix is what a correction has behind the id of what it corrects, and behind the revisions that it states again.
 func suffix(n int) string { return ";release=" + strconv.Itoa(n) }
 
 // load puts what replays refer to in their place: once, before anything else is done with the batch.
 func (w *worker) load(ctx context.Context, b *batch) error {
+	loaded := int64(0)
 	for _, e := range b.events {
 		if e.topic != streams.Replays || e.ref != nil || e.item.Fault != nil {
 			continue
@@ -74,26 +79,26 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 		if err != nil {
 			return err
 		}
+		if r.ofRun() {
+			e.ref = r // its outcome counts, whatever it is
+		}
 		if !ok {
-			e.item.Fault = refusal("/lane", "no evidence is kept of lane %d, offset %d, item %d", r.Lane, r.Offset, r.Item)
+			e.item.Fault = &offer.Fault{Reason: offer.ReasonEvidenceUnavailable, Detail: "artifact_removed",
+				Message: fmt.Sprintf("no evidence is kept any more of lane %d, offset %d, item %d", r.Lane, r.Offset, r.Item)}
 			continue
 		}
-		entry, err := w.archive.Read(ctx, r.Tenant, archive.Ref{Name: kept.Object, KeyID: kept.KeyID}, r.Offset, r.Item)
-		if shredded, gone := errors.AsType[*archive.ShreddedError](err); gone {
-			e.item.Fault = refusal("/lane", "the evidence of lane %d, offset %d, item %d can no longer be read: %v", r.Lane, r.Offset, r.Item, shredded)
-			continue
-		}
-		if err != nil {
-			return &archiveError{err}
-		}
-		ev, err := delivery.FromEnvelope(entry.Envelope, entry.Payload)
+		ev, gone, err := w.loadEvidence(ctx, e, r.Tenant, archive.Ref{Name: kept.Object, KeyID: kept.KeyID}, r.Offset, r.Item, &loaded)
 		if err != nil {
 			return err
 		}
-		if ev.ByReference() && len(entry.Payload) > 0 { // what was fetched is the evidence, wherever the reference leads by now
-			ev.Data, ev.HasData = entry.Payload, true
+		if gone != nil {
+			e.item.Fault = gone
+			continue
 		}
-		if r.Release > 0 {
+		if ev.ByReference() && e.length() > 0 { // what was fetched is the evidence, wherever the reference leads by now
+			ev.Data, ev.HasData = e.item.Raw, true
+		}
+		if r.Release > 0 && !r.ofRun() { // what is read again has the correction's id already
 			ev.ID += suffix(r.Release)
 			ev.Attributes["id"] = ev.ID
 		}
@@ -101,9 +106,17 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 		if !ev.ByReference() || ev.HasData {
 			e.retrieved = kept.RetrievedAt // else it is fetched now
 		}
-		e.item = delivery.Item{Event: ev, Raw: entry.Payload}
+		e.item.Event = ev
 	}
 	return nil
+}
+
+// length is that of the event's payload, in bytes.
+func (e *event) length() int64 {
+	if e.data != nil {
+		return e.data.Length
+	}
+	return int64(len(e.item.Raw))
 }
 
 // mayBe reports whether an event may be of a tenant: evidence never changes hands, but for what was nobody's.
@@ -333,19 +346,25 @@ func (st *settlement) redrive(ctx context.Context, tx pgx.Tx, e *event, source s
 // feed had expected it, by one that a feed expects, whatever became of it there.
 func (st *settlement) recordReplays(ctx context.Context, tx pgx.Tx) error {
 	var list []quarantine.Replay
+	answered := map[replay.Answered]int64{}
 	for i, e := range st.batch.events {
 		r := e.ref
 		if r == nil {
 			continue
 		}
-		done := quarantine.Replay{Tenant: e.tenant, Lane: e.Lane, Offset: e.Offset, EntryTenant: r.Tenant, Entry: r.Entry, Release: r.Release, Row: r.Row,
+		done := quarantine.Replay{Tenant: e.tenant, Lane: e.Lane, Offset: e.Offset, EntryTenant: r.Tenant, Entry: r.Entry, Run: r.Replay, Release: r.Release, Row: r.Row,
 			OriginLane: r.Lane, OriginOffset: r.Offset, OriginItem: r.Item}
-		if at := st.attempts[i]; at.Outcome != offer.Quarantined || r.Tenant == offer.SystemTenant && e.tenant != r.Tenant {
+		if r.ofRun() {
+			answered[replay.Answered{Tenant: r.Tenant, ID: r.Replay}]++
+		} else if at := st.attempts[i]; at.Outcome != offer.Quarantined || r.Tenant == offer.SystemTenant && e.tenant != r.Tenant {
 			done.Delivery = at.Delivery
 		}
 		list = append(list, done)
 	}
-	return quarantine.Replayed(ctx, tx, list)
+	if err := quarantine.Replayed(ctx, tx, list); err != nil {
+		return err
+	}
+	return replay.Answer(ctx, tx, answered)
 }
 
 // correct gives the rows of corrections revisions of their own, where theirs stand, and takes what stands out of the count:

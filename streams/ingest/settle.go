@@ -43,6 +43,7 @@ type settlement struct {
 	entryEvents     []int                                    // of each the place of its event in events; -1: it has none
 	superseded      map[offer.ObservationID]bool             // by corrections of this batch
 	made            map[offer.DeliveryID][]history.Statement // by corrections of this batch
+	pages           []*sentPage                              // of replays
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                 // rows that skip versions

@@ -283,6 +283,9 @@ func (src *source) halt(ctx context.Context, tx pgx.Tx, lanes []lane.Lane, reaso
 	return nil
 }
 
+// maxReplays bounds the events of replays in one batch: what they refer to may be large.
+const maxReplays = 100
+
 // A size bounds a batch.
 type size struct{ records, bytes int }
 
@@ -352,6 +355,10 @@ func (src *source) take(b *batch, part *kgo.FetchTopicPartition, bound size) int
 			continue // fetched before the position was moved, or the mark of a transaction
 		}
 		if b.records >= bound.records || b.alone {
+			break
+		}
+		if pos.topic == streams.Replays && n >= maxReplays {
+			b.full = true
 			break
 		}
 		events := newEvents(pos, rec)

@@ -1,0 +1,2 @@
+INSERT INTO replay_run (tenant, id, selection, lanes, froms, tos, rate, due, actor, reason, recorded_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $8);

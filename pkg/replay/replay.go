@@ -1,0 +1,418 @@
+// Package replay has archived deliveries read again: which ones are meant, and how far a replay of them has come.
+//
+// It owns the tables replay_run and replay_page. A replay looks at the outcomes of input lanes, some at a time in the order of their
+// places, and sends a reference to each delivery that is meant to the topic replays, in pages, each of which is one transaction of
+// ingest. How far it may look is fixed when it begins, so its deliveries are the same however often it is interrupted. It moves
+// nothing but its own row: where live work stands is never touched.
+package replay
+
+import (
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/receipt"
+)
+
+var (
+	//go:embed stretches.sql
+	stretchesSQL string
+	//go:embed accounts.sql
+	accountsSQL string
+	//go:embed next.sql
+	nextSQL string
+	//go:embed expect.sql
+	expectSQL string
+	//go:embed begin.sql
+	beginSQL string
+	//go:embed lock.sql
+	lockSQL string
+	//go:embed list.sql
+	listSQL string
+	//go:embed due.sql
+	dueSQL string
+	//go:embed turn.sql
+	turnSQL string
+	//go:embed answer.sql
+	answerSQL string
+	//go:embed outcomes.sql
+	outcomesSQL string
+)
+
+// Querier is what the readers here need: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// A Selection says which accepted deliveries of a tenant are meant: those to which all of it applies. What is empty applies to
+// all.
+type Selection struct {
+	Feed       string     `json:"feed,omitempty"`
+	Run        string     `json:"run,omitempty"`      // as its events name it
+	Record     string     `json:"record,omitempty"`   // that they have claimed
+	Artifact   string     `json:"artifact,omitempty"` // the object that holds their payloads
+	From       *time.Time `json:"from,omitempty"`     // recorded then or later,
+	To         *time.Time `json:"to,omitempty"`       // and before then
+	Topic      string     `json:"topic,omitempty"`    // that they came from
+	Partition  *int32     `json:"partition,omitempty"`
+	FromOffset *int64     `json:"from_offset,omitempty"`
+	ToOffset   *int64     `json:"to_offset,omitempty"` // exclusive
+}
+
+// States of a replay.
+const (
+	Running   = "running"
+	Paused    = "paused"
+	Cancelled = "cancelled"
+	Sent      = "sent" // all references are on their way, or answered
+)
+
+// A Stretch is the offsets [From, To) of a lane.
+type Stretch struct {
+	Lane     int
+	From, To int64
+}
+
+// A Run is one replay.
+type Run struct {
+	Tenant     string
+	ID         uuid.UUID // the delivery of the command that asked for it
+	Selection  Selection
+	Stretches  []Stretch
+	Rate       int // deliveries a second
+	State      string
+	Pages      int           // that were sent
+	At         receipt.Place // the last outcome that was looked at
+	Sent       int64         // deliveries
+	Answered   int64         // of them, that have an outcome
+	Actor      string
+	Reason     string
+	RecordedAt time.Time
+}
+
+// Done reports whether every delivery of the replay has its outcome.
+func (r *Run) Done() bool { return r.State == Sent && r.Answered == r.Sent }
+
+// A Ref is a delivery that is to be read again.
+type Ref struct {
+	receipt.Place // of its outcome
+	Delivery      offer.DeliveryID
+	Release       int // of a correction, its number
+	Row           int // and its one row; 0: all
+}
+
+// Begin fixes how far the replay may look and stores it; its Stretches are set.
+func Begin(ctx context.Context, tx pgx.Tx, r *Run) (err error) {
+	if r.Stretches, err = Stretches(ctx, tx, r.Tenant, &r.Selection); err != nil {
+		return err
+	}
+	selection, err := json.Marshal(r.Selection)
+	if err != nil {
+		return fmt.Errorf("begin replay %s: %w", r.ID, err)
+	}
+	lanes, froms, tos := columns(r.Stretches)
+	if _, err := tx.Exec(ctx, beginSQL, r.Tenant, r.ID, selection, lanes, froms, tos, r.Rate, r.RecordedAt, r.Actor, r.Reason); err != nil {
+		return fmt.Errorf("begin replay %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// Stretches returns what of the input lanes a selection covers by now.
+func Stretches(ctx context.Context, q Querier, tenant string, s *Selection) ([]Stretch, error) {
+	partition := int32(-1)
+	if s.Partition != nil {
+		partition = *s.Partition
+	}
+	rows, err := q.Query(ctx, stretchesSQL, tenant, s.Topic, partition, s.FromOffset, s.ToOffset, s.Artifact)
+	if err != nil {
+		return nil, fmt.Errorf("find what a replay looks at: %w", err)
+	}
+	stretches, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Stretch])
+	if err != nil {
+		return nil, fmt.Errorf("find what a replay looks at: %w", err)
+	}
+	return stretches, nil
+}
+
+func columns(stretches []Stretch) (lanes []int, froms, tos []int64) {
+	lanes, froms, tos = []int{}, []int64{}, []int64{}
+	for _, s := range stretches {
+		lanes, froms, tos = append(lanes, s.Lane), append(froms, s.From), append(tos, s.To)
+	}
+	return lanes, froms, tos
+}
+
+// looks is how many outcomes are looked at in one step.
+const looks = 5000
+
+// Next returns at most limit references behind At, and moves At over what it has looked at; last says that there is nothing
+// behind. There may be more where it returns fewer, since a step looks at no more than so many outcomes.
+func (r *Run) Next(ctx context.Context, q Querier, limit int) (refs []Ref, last bool, err error) {
+	var offers []uuid.UUID
+	if r.Selection.Record != "" {
+		if offers, err = r.offers(ctx, q); err != nil {
+			return nil, false, err
+		}
+	}
+	lanes, froms, tos := columns(r.Stretches)
+	rows, err := q.Query(ctx, nextSQL, r.Tenant, lanes, froms, tos, r.At.Lane, r.At.Offset, r.At.Item, r.Selection.Feed, r.Selection.Run,
+		r.Selection.From, r.Selection.To, offers, looks)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for deliveries of replay %s: %w", r.ID, err)
+	}
+	var (
+		ref      Ref
+		delivery uuid.NullUUID
+		meant    bool
+		looked   int
+	)
+	full := errors.New("the page is full")
+	_, err = pgx.ForEachRow(rows, []any{&ref.Lane, &ref.Offset, &ref.Item, &delivery, &ref.Release, &ref.Row, &meant}, func() error {
+		if len(refs) == limit {
+			return full
+		}
+		looked++
+		r.At = ref.Place
+		if meant {
+			ref.Delivery = offer.DeliveryID(delivery.UUID)
+			refs = append(refs, ref)
+		}
+		return nil
+	})
+	if errors.Is(err, full) {
+		return refs, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("look for deliveries of replay %s: %w", r.ID, err)
+	}
+	return refs, looked < looks, nil
+}
+
+// offers are those that the record can be of: one for each account of the feeds that are meant.
+func (r *Run) offers(ctx context.Context, q Querier) ([]uuid.UUID, error) {
+	rows, err := q.Query(ctx, accountsSQL, r.Tenant, r.Selection.Feed)
+	if err != nil {
+		return nil, fmt.Errorf("find the offers of record %q: %w", r.Selection.Record, err)
+	}
+	accounts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find the offers of record %q: %w", r.Selection.Record, err)
+	}
+	offers := []uuid.UUID{}
+	for _, a := range accounts {
+		offers = append(offers, uuid.UUID(offer.Key{Tenant: r.Tenant, Account: a, Record: r.Selection.Record}.ID()))
+	}
+	return offers, nil
+}
+
+// A Plan says how many deliveries come to what.
+type Plan struct {
+	Deliveries  int64 `json:"deliveries"`
+	Accepted    int64 `json:"accepted"`    // their receipts have expired: they are taken anew
+	Duplicate   int64 `json:"duplicate"`   // they stand as they are
+	Quarantined int64 `json:"quarantined"` // their evidence has expired, or its key was destroyed
+}
+
+// Expect plans what is behind At: the deliveries that a run from there sends, and what comes of them as things stand. Evidence
+// that is damaged shows when it is read.
+func (r *Run) Expect(ctx context.Context, q Querier) (p Plan, err error) {
+	ahead, anew := *r, map[offer.DeliveryID]bool{}
+	for last := false; !last; {
+		var refs []Ref
+		if refs, last, err = ahead.Next(ctx, q, looks); err != nil {
+			return p, err
+		}
+		lanes, offsets, items := make([]int, len(refs)), make([]int64, len(refs)), make([]int, len(refs))
+		for i, ref := range refs {
+			lanes[i], offsets[i], items[i] = ref.Lane, ref.Offset, ref.Item
+		}
+		rows, err := q.Query(ctx, expectSQL, r.Tenant, lanes, offsets, items)
+		if err != nil {
+			return p, fmt.Errorf("plan replay %s: %w", r.ID, err)
+		}
+		var (
+			id      uuid.UUID
+			outcome offer.Outcome
+		)
+		_, err = pgx.ForEachRow(rows, []any{&id, &outcome}, func() error {
+			p.Deliveries++
+			switch {
+			case outcome == offer.Quarantined:
+				p.Quarantined++
+			case outcome == offer.Accepted && !anew[offer.DeliveryID(id)]:
+				anew[offer.DeliveryID(id)] = true
+				p.Accepted++
+			default:
+				p.Duplicate++
+			}
+			return nil
+		})
+		if err != nil {
+			return p, fmt.Errorf("plan replay %s: %w", r.ID, err)
+		}
+	}
+	return p, nil
+}
+
+// Lock returns a replay of a tenant, locked until tx ends; ok is false where there is none.
+func Lock(ctx context.Context, tx pgx.Tx, tenant string, id uuid.UUID) (r Run, ok bool, err error) {
+	rows, err := tx.Query(ctx, lockSQL, tenant, id)
+	if err != nil {
+		return r, false, fmt.Errorf("lock replay %s: %w", id, err)
+	}
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return r, false, fmt.Errorf("lock replay %s: %w", id, err)
+	}
+	if len(found) == 0 {
+		return r, false, nil
+	}
+	return found[0], true, nil
+}
+
+// Set puts a replay that the caller has locked into another state.
+func Set(ctx context.Context, tx pgx.Tx, r *Run, state string) error {
+	if _, err := tx.Exec(ctx, "UPDATE replay_run AS r SET state = $3 WHERE (r.tenant, r.id) = ($1, $2)", r.Tenant, r.ID, state); err != nil {
+		return fmt.Errorf("set replay %s to %s: %w", r.ID, state, err)
+	}
+	return nil
+}
+
+// A Page is what one transaction sends of a replay.
+type Page struct {
+	Run        Run // as it is behind the page, which its Pages counts
+	Command    offer.DeliveryID
+	Lane       int
+	FirstSeq   int64 // of its references; 0: it has none
+	LastSeq    int64
+	Last       bool
+	RecordedAt time.Time
+}
+
+// Turn stores a page. The caller has locked the replay.
+func Turn(ctx context.Context, tx pgx.Tx, p *Page) error {
+	r := &p.Run
+	var first, last *int64
+	n := int64(0)
+	if p.FirstSeq > 0 {
+		first, last, n = &p.FirstSeq, &p.LastSeq, p.LastSeq-p.FirstSeq+1
+	}
+	due := p.RecordedAt.Add(time.Duration(n) * time.Second / time.Duration(r.Rate))
+	_, err := tx.Exec(ctx, turnSQL, r.Tenant, r.ID, r.Pages, uuid.UUID(p.Command), p.Lane, first, last, r.At.Lane, r.At.Offset, r.At.Item, p.Last, due, p.RecordedAt)
+	if err != nil {
+		return fmt.Errorf("store page %d of replay %s: %w", r.Pages, r.ID, err)
+	}
+	return nil
+}
+
+// A Due is a page that is to be sent next.
+type Due struct {
+	Tenant string
+	ID     uuid.UUID // of the replay
+	Page   int
+}
+
+// ahead is for how many seconds references may be on their way.
+const ahead = 2
+
+// Pages returns the pages that are due.
+func Pages(ctx context.Context, tx pgx.Tx) ([]Due, error) {
+	rows, err := tx.Query(ctx, dueSQL, ahead)
+	if err != nil {
+		return nil, fmt.Errorf("look for pages of replays: %w", err)
+	}
+	due, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
+	if err != nil {
+		return nil, fmt.Errorf("look for pages of replays: %w", err)
+	}
+	return due, nil
+}
+
+// Any reports whether there ever was a replay.
+func Any(ctx context.Context, tx pgx.Tx) (is bool, err error) {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM replay_run)").Scan(&is); err != nil {
+		return false, fmt.Errorf("look for replays: %w", err)
+	}
+	return is, nil
+}
+
+// An Answered counts deliveries of a replay that have got their outcomes.
+type Answered struct {
+	Tenant string
+	ID     uuid.UUID
+}
+
+// Answer stores how many deliveries of replays have got their outcomes.
+func Answer(ctx context.Context, tx pgx.Tx, counts map[Answered]int64) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	var (
+		tenants []string
+		ids     []uuid.UUID
+		ns      []int64
+	)
+	for a, n := range counts {
+		tenants, ids, ns = append(tenants, a.Tenant), append(ids, a.ID), append(ns, n)
+	}
+	if _, err := tx.Exec(ctx, answerSQL, tenants, ids, ns); err != nil {
+		return fmt.Errorf("count the answers of %d replays: %w", len(ids), err)
+	}
+	return nil
+}
+
+// List returns the replays of the transaction's tenant, the newest first; of an id that one.
+func List(ctx context.Context, q Querier, id *uuid.UUID) ([]Run, error) {
+	rows, err := q.Query(ctx, listSQL, id)
+	if err != nil {
+		return nil, fmt.Errorf("list replays: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list replays: %w", err)
+	}
+	return list, nil
+}
+
+// A Tally is how often deliveries of a replay came to what.
+type Tally struct {
+	Outcome offer.Outcome `json:"outcome"`
+	Reason  string        `json:"reason,omitempty"`
+	Detail  string        `json:"detail,omitempty"`
+	Count   int64         `json:"count"`
+}
+
+// Outcomes returns what became of the deliveries of a replay of the transaction's tenant so far.
+func Outcomes(ctx context.Context, q Querier, id uuid.UUID) ([]Tally, error) {
+	rows, err := q.Query(ctx, outcomesSQL, id)
+	if err != nil {
+		return nil, fmt.Errorf("count the outcomes of replay %s: %w", id, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Tally])
+	if err != nil {
+		return nil, fmt.Errorf("count the outcomes of replay %s: %w", id, err)
+	}
+	return list, nil
+}
+
+func scan(row pgx.CollectableRow) (r Run, err error) {
+	var (
+		lanes      []int
+		froms, tos []int64
+	)
+	if err := row.Scan(&r.Tenant, &r.ID, &r.Selection, &lanes, &froms, &tos, &r.Rate, &r.State, &r.Pages, &r.At.Lane, &r.At.Offset, &r.At.Item,
+		&r.Sent, &r.Answered, &r.Actor, &r.Reason, &r.RecordedAt); err != nil {
+		return r, err
+	}
+	for i := range lanes {
+		r.Stretches = append(r.Stretches, Stretch{lanes[i], froms[i], tos[i]})
+	}
+	return r, nil
+}

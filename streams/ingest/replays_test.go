@@ -1,0 +1,255 @@
+package ingest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/replay"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/ingest"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+// asAuditor reads what an operator of t1 may.
+func (s *scene) asAuditor(f func(ctx context.Context, tx pgx.Tx) error) {
+	s.t.Helper()
+	if err := postgres.AsTenant(s.t.Context(), s.Pool, postgres.Audit, "t1", func(tx pgx.Tx) error { return f(s.t.Context(), tx) }); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// plan is what a replay would come to.
+func (s *scene) plan(sel replay.Selection) (p replay.Plan) {
+	s.t.Helper()
+	s.asAuditor(func(ctx context.Context, tx pgx.Tx) (err error) {
+		r := replay.Run{Tenant: "t1", Selection: sel}
+		if r.Stretches, err = replay.Stretches(ctx, tx, "t1", &sel); err == nil {
+			p, err = r.Expect(ctx, tx)
+		}
+		return err
+	})
+	return p
+}
+
+// decided publishes a command with a reason, twice under one id, and fails the test where it is refused.
+func (s *scene) decided(kind string, data any) {
+	s.t.Helper()
+	body, err := json.Marshal(data)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	attributes := map[string]string{"id": uuid.NewString(), streams.ExtActor: "alice", streams.ExtReason: "to be sure"}
+	for range 2 {
+		if refusal := s.Command("t1", kind, body, attributes); refusal != "" {
+			s.t.Fatalf("%s is refused: %s", kind, refusal)
+		}
+	}
+}
+
+// startReplay begins one and returns its id.
+func (s *scene) startReplay(sel replay.Selection, rate int) uuid.UUID {
+	s.t.Helper()
+	s.decided(streams.ReplayStartType, ingest.ReplayStart{Selection: sel, Rate: rate})
+	return ask[uuid.UUID](s, "SELECT r.id FROM audit_v1.replay_run AS r ORDER BY r.recorded_at DESC LIMIT 1")
+}
+
+// replayAll replays what is selected, waits for the end, and returns what became of it: "duplicate 3".
+func (s *scene) replayAll(sel replay.Selection) string {
+	s.t.Helper()
+	return s.awaitReplay(s.startReplay(sel, 100_000))
+}
+
+func (s *scene) awaitReplay(id uuid.UUID) string {
+	s.t.Helper()
+	s.Until("the replay to end", s.asked("SELECT r.state = 'sent' AND r.sent = r.answered FROM audit_v1.replay_run AS r WHERE r.id = $1", id))
+	s.SettleOffers()
+	var list []string
+	s.asAuditor(func(ctx context.Context, tx pgx.Tx) error {
+		tallies, err := replay.Outcomes(ctx, tx, id)
+		for _, t := range tallies {
+			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d %s", t.Outcome, t.Count, t.Detail)))
+		}
+		return err
+	})
+	return strings.Join(list, ", ")
+}
+
+// came is a plan as awaitReplay tells what came of it.
+func came(p replay.Plan) string {
+	var list []string
+	for _, c := range []struct {
+		outcome offer.Outcome
+		n       int64
+		detail  string
+	}{{offer.Accepted, p.Accepted, ""}, {offer.Duplicate, p.Duplicate, ""}, {offer.Quarantined, p.Quarantined, "artifact_removed"}} {
+		if c.n > 0 {
+			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d %s", c.outcome, c.n, c.detail)))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// live is where live work stands: the lanes of deliveries.
+func (s *scene) live() string {
+	s.t.Helper()
+	return ask[string](s, "SELECT string_agg(format('%s: %s %s', p.lane, p.next, p.sequence), ', ' ORDER BY p.lane) FROM audit_v1.position AS p WHERE p.topic LIKE 'deliveries%'")
+}
+
+func TestAReplayIsWhatItsPlanSaysAndChangesNothing(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.ApplyFeed(specOf(t, "feed: other\nconnector: other\naccount: ACC-2\naccepts: {topics: [deliveries], source: /other/export}\n"))
+	for i := range 4 {
+		s.Feed(s.rng, delivery(fmt.Sprintf("D-%d", i), row(fmt.Sprintf("A-%d", i%2), i, "1"), "runid", fmt.Sprintf("EXP-%d", i%2), "page", fmt.Sprint(1+i/2), "pages", "2"))
+	}
+	s.Feed(s.rng, delivery("O-1", row("A-0", 1, "7"), "source", "/other/export"), delivery("bad", `{"sku": `))
+	s.SettleOffers()
+	object := ask[string](s, `SELECT a.name FROM audit_v1.artifact AS a JOIN audit_v1.outcome AS o ON (o.tenant, o.topic_id, o.partition, o."offset") = (a.tenant, a.topic_id, a.partition, a."offset")
+	                           WHERE o.event_id = 'D-2' AND o.outcome = 'accepted'`)
+	inObject := ask[int64](s, `SELECT count(*) FROM audit_v1.artifact AS a JOIN audit_v1.outcome AS o ON (o.tenant, o.topic_id, o.partition, o."offset") = (a.tenant, a.topic_id, a.partition, a."offset")
+	                            WHERE a.name = $1 AND o.outcome = 'accepted' AND o.mapping_version > 0`, object)
+	middle := ask[string](s, "SELECT to_char(max(o.recorded_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM audit_v1.outcome AS o WHERE o.event_id = 'D-1'")
+	at, err := offer.ParseTime(middle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := at.Time()
+	prices, live, observations := s.prices(), s.live(), len(s.Observations("t1"))
+	for _, c := range []struct {
+		sentence string
+		sel      replay.Selection
+		want     int64
+	}{
+		{"all", replay.Selection{}, 5},
+		{"a feed", replay.Selection{Feed: "acme-eu"}, 4},
+		{"a run", replay.Selection{Run: "EXP-1"}, 2},
+		{"a record of two accounts", replay.Selection{Record: "A-0"}, 3},
+		{"a record of one feed", replay.Selection{Feed: "acme-eu", Record: "A-0"}, 2},
+		{"an artifact", replay.Selection{Artifact: object}, inObject},
+		{"a window", replay.Selection{Feed: "acme-eu", To: &until}, -1},
+		{"a topic", replay.Selection{Topic: streams.Deliveries}, 5},
+		{"nothing", replay.Selection{Record: "none"}, 0},
+	} {
+		plan := s.plan(c.sel)
+		if c.want >= 0 && plan.Deliveries != c.want {
+			t.Errorf("%s: planned %d deliveries, want %d", c.sentence, plan.Deliveries, c.want)
+		}
+		for _, again := range []string{"once", "twice"} {
+			if got, want := s.replayAll(c.sel), came(plan); got != want {
+				t.Errorf("%s, %s: got %q, planned %q", c.sentence, again, got, want)
+			}
+		}
+	}
+	if got := s.live(); got != live {
+		t.Errorf("live work stood at %s, now at %s", live, got)
+	}
+	if got := len(s.Observations("t1")); got != observations {
+		t.Errorf("got %d observations, want the %d that there were", got, observations)
+	}
+	s.wantPrices(prices)
+	s.verify()
+}
+
+func TestAReplayWaitsGoesOnAndEnds(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	for i := range 6 {
+		s.Publish(delivery(fmt.Sprintf("D-%d", i), row("A", i, "1")))
+	}
+	s.SettleOffers()
+	id := s.startReplay(replay.Selection{}, 1)
+	s.Until("the first page", s.asked("SELECT r.sent > 0 FROM audit_v1.replay_run AS r WHERE r.id = $1", id))
+	s.decided(streams.ReplayPauseType, ingest.ReplayOf{Replay: id})
+	if sent := ask[int](s, "SELECT r.sent FROM audit_v1.replay_run AS r WHERE r.id = $1", id); sent == 6 {
+		t.Error("a replay of one delivery a second has sent six at once")
+	}
+	s.decided(streams.ReplayResumeType, ingest.ReplayOf{Replay: id})
+	s.decided(streams.ReplayCancelType, ingest.ReplayOf{Replay: id})
+	body, err := json.Marshal(ingest.ReplayOf{Replay: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refusal := s.Command("t1", streams.ReplayResumeType, body, map[string]string{streams.ExtReason: "again"}); refusal != offer.ReasonSchemaInvalid {
+		t.Errorf("a replay that has ended goes on: %q", refusal)
+	}
+	if refusal := s.Command("t2", streams.ReplayPauseType, body, map[string]string{streams.ExtReason: "not mine"}); refusal != offer.ReasonSchemaInvalid {
+		t.Errorf("another tenant decides about it: %q", refusal)
+	}
+	s.verify()
+}
+
+func TestAReplayGoesOnWhereAKilledWorkerLeftIt(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	worker := s.StartIngest(ingest.Config{}, s.Archive)
+	s.Start(pipeline.Relay)
+	s.Start(pipeline.Project)
+	s.ApplyFeed(specOf(t, ""))
+	for i := range 6 {
+		s.Publish(delivery(fmt.Sprintf("D-%d", i), row("A", i, "1")))
+	}
+	s.SettleOffers()
+	id := s.startReplay(replay.Selection{}, 3)
+	s.Until("the first page", s.asked("SELECT r.sent > 0 FROM audit_v1.replay_run AS r WHERE r.id = $1", id))
+	worker.Kill()
+	s.StartIngest(ingest.Config{}, s.Archive)
+	if got := s.awaitReplay(id); got != "duplicate 6" {
+		t.Errorf("got %q, want duplicate 6", got)
+	}
+	s.verify()
+}
+
+func TestEvidenceThatIsGoneHasAnOutcome(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	var objects []string
+	for i := range 4 {
+		s.Publish(delivery(fmt.Sprintf("D-%d", i), row(fmt.Sprintf("A-%d", i), 1, "1")))
+		s.SettleOffers()
+		objects = append(objects, ask[string](s, `SELECT a.name FROM audit_v1.artifact AS a JOIN audit_v1.outcome AS o ON (o.tenant, o.topic_id, o.partition, o."offset") = (a.tenant, a.topic_id, a.partition, a."offset")
+		                           WHERE o.event_id = $1`, fmt.Sprintf("D-%d", i)))
+	}
+	file := func(object string) string {
+		return filepath.Join(s.Folder, filepath.FromSlash(path.Dir(object)+"."+path.Base(object)))
+	}
+	damaged, missing := file(objects[1]), file(objects[2])
+	kept, err := os.ReadFile(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := slices.Clone(kept)
+	broken[len(broken)-1]++
+	for name, content := range map[string][]byte{damaged: broken, missing: nil} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if content != nil {
+			if err := os.WriteFile(name, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := "duplicate 2, quarantined 1 artifact_digest_mismatch, quarantined 1 artifact_missing"
+	if got := s.replayAll(replay.Selection{}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, e := range s.entries("t1") {
+		if e.Fault.Reason != offer.ReasonEvidenceUnavailable {
+			t.Errorf("an entry says %+v", e.Fault)
+		}
+	}
+}
