@@ -163,5 +163,5 @@ func (a *app) linkCommand(verb, kind, short, long string) *cobra.Command {
 			link.Item.Change(changed)
 		}
 		return kind, link, err
-	})
+	}, a.showCommand)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/offerlog/offerlog/pkg/archive"
@@ -110,40 +111,52 @@ func (a *app) decideEntries(ctx context.Context, kind string, ids []uuid.UUID, c
 		return usage("look at them with --dry-run, and decide about all of them with --yes", "%d open entries are described; nothing was decided", len(chosen))
 	}
 	if !c.dryRun {
-		cl, err := a.openKafka(ctx)
+		if err := a.sendEntries(ctx, pool, kind, chosen, d); err != nil {
+			return err
+		}
+	}
+	err = a.showDecided(chosen)
+	if err == nil && !a.json {
+		fmt.Fprintf(a.stderr, "note: %d entries\n", len(chosen))
+	}
+	return err
+}
+
+// sendEntries decides about entries, so many by one command, and notes which.
+func (a *app) sendEntries(ctx context.Context, pool *pgxpool.Pool, kind string, chosen []decidedNow, d decision) error {
+	cl, err := a.openKafka(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for part := range slices.Chunk(chosen, entriesAtOnce) {
+		var data ingest.Entries
+		for _, e := range part {
+			data.Entries = append(data.Entries, uuid.MustParse(e.Entry))
+		}
+		payload, err := json.Marshal(data)
+		if err != nil {
+			return fmt.Errorf("write the command: %w", err)
+		}
+		doc, err := sendCommand(ctx, cl, a.settings.Cluster(), pool, a.settings.Tenant, kind, payload, d)
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
-		for part := range slices.Chunk(chosen, entriesAtOnce) {
-			var data ingest.Entries
-			for _, e := range part {
-				data.Entries = append(data.Entries, uuid.MustParse(e.Entry))
-			}
-			payload, err := json.Marshal(data)
-			if err != nil {
-				return fmt.Errorf("write the command: %w", err)
-			}
-			doc, err := sendCommand(ctx, cl, a.settings.Cluster(), pool, a.settings.Tenant, kind, payload, d)
-			if err != nil {
-				return err
-			}
-			for i := range part {
-				part[i].Command = doc.EventID
-			}
+		for i := range part {
+			part[i].Command = doc.EventID
 		}
 	}
-	err = show(a, "ENTRY\tREASON\tFEED\tEVENT ID\tROW\tCOMMAND", chosen, func(e decidedNow) string {
+	return nil
+}
+
+func (a *app) showDecided(chosen []decidedNow) error {
+	return show(a, "ENTRY\tREASON\tFEED\tEVENT ID\tROW\tCOMMAND", chosen, func(e decidedNow) string {
 		row := ""
 		if e.Row > 0 {
 			row = decimal(int64(e.Row))
 		}
 		return cells(e.Entry, e.Reason, e.Feed, e.EventID, row, e.Command)
 	})
-	if err == nil && !a.json {
-		fmt.Fprintf(a.stderr, "note: %d entries\n", len(chosen))
-	}
-	return err
 }
 
 // choose finds the entries that are meant, the oldest first.
@@ -167,11 +180,16 @@ func (a *app) choose(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, c choice) 
 		}
 		found = append(found, e)
 	}
-	for i := range found {
-		e := &found[i]
-		chosen = append(chosen, decidedNow{Entry: e.ID.String(), Reason: e.Fault.Reason, Feed: e.Feed, EventID: e.EventID, Row: e.Fault.Row})
+	return toDecide(found), nil
+}
+
+func toDecide(entries []quarantine.Entry) []decidedNow {
+	chosen := make([]decidedNow, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		chosen[i] = decidedNow{Entry: e.ID.String(), Reason: e.Fault.Reason, Feed: e.Feed, EventID: e.EventID, Row: e.Fault.Row}
 	}
-	return chosen, nil
+	return chosen
 }
 
 // A decidedEntry is a decision about an entry, as it is printed.

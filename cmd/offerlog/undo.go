@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
@@ -17,19 +20,75 @@ import (
 
 // undoCommand takes claims out of the count.
 func (a *app) undoCommand() *cobra.Command {
-	return a.claimsCommand("undo", "Take claims out of the count, as if they had never been made",
+	var release bool
+	cmd := a.claimsCommand("undo", "Take claims out of the count, as if they had never been made",
 		"Nothing is removed: evidence and history stay, and redo takes the decision back. Only the offers concerned are computed again.\n"+
-			"What claims had kept out, as a revision_conflict, is in offerlog quarantine list and can be released there.",
-		streams.UndoType, streams.RunReject)
+			"It prints what is in quarantine because it contradicts these claims, as a revision_conflict; --release sends it through ingest again.",
+		streams.UndoType, streams.RunReject, func(ctx context.Context, doc receipt.Document, d decision) error {
+			return a.showUndone(ctx, doc, d, release)
+		})
+	cmd.PersistentFlags().BoolVar(&release, "release", false, "release what is in quarantine because it contradicts these claims")
+	return cmd
 }
 
 // redoCommand takes them back into it.
 func (a *app) redoCommand() *cobra.Command {
-	return a.claimsCommand("redo", "Take claims back into the count that undo took out", "", streams.RedoType, streams.RunRelease)
+	return a.claimsCommand("redo", "Take claims back into the count that undo took out", "", streams.RedoType, streams.RunRelease, a.showCommand)
 }
 
-// claimsCommand is a command that publishes decisions on the claims of a run, a delivery or an observation.
-func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string) *cobra.Command {
+// An undone is a command that took claims out of the count, and what is in quarantine because it contradicts them.
+type undone struct {
+	receipt.Document
+	Conflicts []decidedNow `json:"conflicts"`
+}
+
+// showUndone prints an undoing with the conflicts that its claims had caused, and releases them where that is wanted.
+func (a *app) showUndone(ctx context.Context, doc receipt.Document, d decision, release bool) error {
+	command, err := parseDelivery(doc.Delivery)
+	if err != nil {
+		return err
+	}
+	pool, err := a.openTenant(ctx, postgres.Audit)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	var caused []quarantine.Entry
+	err = postgres.AsTenant(ctx, pool, postgres.Audit, a.settings.Tenant, func(tx pgx.Tx) (err error) {
+		caused, err = quarantine.Caused(ctx, tx, command)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	conflicts := toDecide(caused)
+	if release {
+		if err := a.sendEntries(ctx, pool, streams.QuarantineReleaseType, conflicts, d); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return show(a, "", []undone{{doc, conflicts}}, nil)
+	}
+	if err := a.showCommand(ctx, doc, d); err != nil || len(conflicts) == 0 {
+		return err
+	}
+	if !release {
+		fmt.Fprintf(a.stderr, "note: %d rows are in quarantine because they contradict these claims: offerlog quarantine release sends them through ingest again\n", len(conflicts))
+	}
+	return a.showDecided(conflicts)
+}
+
+// showCommand prints a command that was carried out.
+func (a *app) showCommand(_ context.Context, doc receipt.Document, _ decision) error {
+	return show(a, "COMMAND\tEVENT", []receipt.Document{doc}, func(d receipt.Document) string { return cells(d.EventID, d.Where()) })
+}
+
+// A done is what follows once a command was carried out.
+type done func(ctx context.Context, doc receipt.Document, d decision) error
+
+// claimsCommand is a command that publishes decisions on the claims of a run, a delivery, an observation or a window.
+func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string, then done) *cobra.Command {
 	delivery := a.decisionCommand(&cobra.Command{
 		Use:     "delivery KEY",
 		Short:   short + ": those of a delivery",
@@ -39,7 +98,7 @@ func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string) *cobra.Co
 	}, func(_ context.Context, args []string) (string, any, error) {
 		id, err := parseDelivery(args[0])
 		return kind, ingest.Claims{Delivery: new(uuid.UUID(id))}, err
-	})
+	}, then)
 	observation := a.decisionCommand(&cobra.Command{
 		Use:     "observation ACCOUNT RECORD ID",
 		Short:   short + ": an observation and all that restates it",
@@ -51,7 +110,24 @@ func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string) *cobra.Co
 			return "", nil, usage("run offerlog observations for the ids", "%q is no observation's id", args[2])
 		}
 		return kind, ingest.Claims{Observation: &ingest.Observation{Account: args[0], Record: args[1], ID: id}}, nil
-	})
+	}, then)
+	window := a.decisionCommand(&cobra.Command{
+		Use:   "window FROM TO",
+		Short: short + ": those of what was accepted from one time to another",
+		Long: "FROM and TO each stand for the last recorded moment at or before them, as offers --known-at shows it. What is accepted later is\n" +
+			"in no window; a catalogue of which a page is in it is decided about as a whole.",
+		Example: "  offerlog " + verb + " window 2026-03-01T08:00:00Z 2026-03-01T09:30:00Z --reason \"wrong price list, ticket 4411\"",
+		Args:    cobra.ExactArgs(2),
+	}, func(_ context.Context, args []string) (string, any, error) {
+		var times [2]offer.Time
+		for i, text := range args {
+			var err error
+			if times[i], err = offer.ParseTime(text); err != nil {
+				return "", nil, usage("write it as 2026-03-01T08:00:00Z", "%w", err)
+			}
+		}
+		return kind, ingest.Claims{Window: &ingest.Window{From: times[0], To: times[1]}}, nil
+	}, then)
 	var feedOf string
 	run := a.decisionCommand(&cobra.Command{
 		Use:     "run RUN",
@@ -61,9 +137,9 @@ func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string) *cobra.Co
 	}, func(ctx context.Context, args []string) (string, any, error) {
 		found, err := a.findRun(ctx, feedOf, args[0])
 		return kindOfRun, map[string]string{"feed": found.Feed, "run": found.Run, "id": found.ID}, err
-	})
+	}, then)
 	run.Flags().StringVar(&feedOf, "feed", "", "the run's feed, where several have a run of that name")
-	cmd := group(verb, short, run, delivery, observation)
+	cmd := group(verb, short, run, delivery, observation, window)
 	cmd.Long = long
 	return cmd
 }
@@ -78,11 +154,11 @@ func (a *app) feedDecisionCommand(verb, kind, short, long string) *cobra.Command
 		Args:    oneArg("NAME"),
 	}, func(_ context.Context, args []string) (string, any, error) {
 		return kind, ingest.FeedDecision{Feed: args[0]}, nil
-	})
+	}, a.showCommand)
 }
 
 // decisionCommand completes a command that publishes a decision: what says which command event, and its data.
-func (a *app) decisionCommand(cmd *cobra.Command, what func(ctx context.Context, args []string) (kind string, data any, err error)) *cobra.Command {
+func (a *app) decisionCommand(cmd *cobra.Command, what func(ctx context.Context, args []string) (kind string, data any, err error), then done) *cobra.Command {
 	var (
 		d       decision
 		timeout time.Duration
@@ -104,7 +180,7 @@ func (a *app) decisionCommand(cmd *cobra.Command, what func(ctx context.Context,
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", cmd.CommandPath(), args[0], err)
 		}
-		return show(a, "COMMAND\tEVENT", []receipt.Document{doc}, func(d receipt.Document) string { return cells(d.EventID, d.Where()) })
+		return then(ctx, doc, d)
 	}
 	d.flags(cmd, &timeout)
 	return cmd

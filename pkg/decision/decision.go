@@ -340,16 +340,22 @@ func counts(ctx context.Context, q Querier, tenants []string, subjects []uuid.UU
 	return count, err
 }
 
-// Last is the standing that the last decision on a subject gives its claims; ok is false where none was made.
-func Last(ctx context.Context, tx pgx.Tx, of Subject) (s Standing, ok bool, err error) {
-	err = tx.QueryRow(ctx, lastSQL, of.Tenant, of.ID).Scan(&s)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, false, nil
-	}
+// Last returns the standings that the last decisions on subjects of a tenant give their claims, by id; where none was made there
+// is none.
+func Last(ctx context.Context, tx pgx.Tx, tenant string, subjects []uuid.UUID) (map[uuid.UUID]Standing, error) {
+	rows, err := tx.Query(ctx, lastSQL, tenant, subjects)
 	if err != nil {
-		return 0, false, fmt.Errorf("find the last decision on %s %s: %w", of.Kind, of.ID, err)
+		return nil, fmt.Errorf("find the last decisions on %d subjects: %w", len(subjects), err)
 	}
-	return s, true, nil
+	last := make(map[uuid.UUID]Standing, len(subjects))
+	var (
+		id uuid.UUID
+		s  Standing
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &s}, func() error { last[id] = s; return nil }); err != nil {
+		return nil, fmt.Errorf("find the last decisions on %d subjects: %w", len(subjects), err)
+	}
+	return last, nil
 }
 
 // List returns the decisions on subjects of the transaction's tenant, by subject and number.

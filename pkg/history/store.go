@@ -15,7 +15,11 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/tick"
 )
+
+//go:embed between.sql
+var betweenSQL string
 
 //go:embed made.sql
 var madeSQL string
@@ -257,6 +261,23 @@ func Has(ctx context.Context, tx pgx.Tx, tenant string, s Statement) (has bool, 
 		return false, fmt.Errorf("look for observation %s: %w", s.ID, err)
 	}
 	return has, nil
+}
+
+// Between returns the deliveries of a tenant with claims behind one recorded moment and up to another, at most limit, by id.
+func Between(ctx context.Context, tx pgx.Tx, tenant string, after, upTo tick.Tick, limit int) ([]offer.DeliveryID, error) {
+	rows, err := tx.Query(ctx, betweenSQL, tenant, after.Lanes, after.UpTo, upTo.Lanes, upTo.UpTo, limit)
+	if err != nil {
+		return nil, fmt.Errorf("find the deliveries between ticks %d and %d: %w", after.N, upTo.N, err)
+	}
+	deliveries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (offer.DeliveryID, error) {
+		var id uuid.UUID
+		err := row.Scan(&id)
+		return offer.DeliveryID(id), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the deliveries between ticks %d and %d: %w", after.N, upTo.N, err)
+	}
+	return deliveries, nil
 }
 
 // Made returns the observations that deliveries of a tenant were the first to state.

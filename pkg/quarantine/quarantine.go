@@ -32,6 +32,9 @@ var resolveSQL string
 //go:embed list.sql
 var listSQL string
 
+//go:embed caused.sql
+var causedSQL string
+
 // Querier is what the readers here need: a pool, a connection or a transaction.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -172,6 +175,20 @@ func List(ctx context.Context, q Querier, f Filter) ([]Entry, error) {
 	entries, err := pgx.CollectRows(rows, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the quarantine: %w", err)
+	}
+	return entries, nil
+}
+
+// Caused returns the open rows that were set aside because they contradict what a command of the transaction's tenant has taken out of
+// the count, and nothing else claims: the oldest first.
+func Caused(ctx context.Context, q Querier, command offer.DeliveryID) ([]Entry, error) {
+	rows, err := q.Query(ctx, causedSQL, uuid.UUID(command))
+	if err != nil {
+		return nil, fmt.Errorf("find what command %s frees of quarantine: %w", command, err)
+	}
+	entries, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("find what command %s frees of quarantine: %w", command, err)
 	}
 	return entries, nil
 }

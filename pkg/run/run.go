@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the statements
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,8 +32,8 @@ var (
 	pagesSQL string
 	//go:embed events.sql
 	eventsSQL string
-	//go:embed of_page.sql
-	ofPageSQL string
+	//go:embed of_pages.sql
+	ofPagesSQL string
 	//go:embed standings.sql
 	standingsSQL string
 )
@@ -97,17 +96,26 @@ type Page struct {
 	RecordedAt time.Time
 }
 
-// OfPage returns the run that a delivery is a page of; ok is false where it is of none.
-func OfPage(ctx context.Context, tx pgx.Tx, tenant string, page offer.DeliveryID) (r Run, ok bool, err error) {
-	r.Tenant = tenant
-	err = tx.QueryRow(ctx, ofPageSQL, tenant, uuid.UUID(page)).Scan(&r.ID, &r.Feed, &r.Name, &r.RecordedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Run{}, false, nil
+// OfPages returns the runs that deliveries of a tenant are pages of; a delivery that is of none has none.
+func OfPages(ctx context.Context, tx pgx.Tx, tenant string, pages []offer.DeliveryID) (map[offer.DeliveryID]Run, error) {
+	ids := make([]uuid.UUID, len(pages))
+	for i, p := range pages {
+		ids[i] = uuid.UUID(p)
 	}
+	rows, err := tx.Query(ctx, ofPagesSQL, tenant, ids)
 	if err != nil {
-		return Run{}, false, fmt.Errorf("find the run of page %s: %w", page, err)
+		return nil, fmt.Errorf("find the runs of %d pages: %w", len(pages), err)
 	}
-	return r, true, nil
+	runs := map[offer.DeliveryID]Run{}
+	var (
+		page uuid.UUID
+		r    = Run{Tenant: tenant}
+	)
+	_, err = pgx.ForEachRow(rows, []any{&page, &r.ID, &r.Feed, &r.Name, &r.RecordedAt}, func() error { runs[offer.DeliveryID(page)] = r; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("find the runs of %d pages: %w", len(pages), err)
+	}
+	return runs, nil
 }
 
 // Record stores what came of runs that have begun.

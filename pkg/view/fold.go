@@ -49,7 +49,11 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		}
 		best := all[e.Key][e.Observation.ID()].Standing
 		if come := in.Come(e.Key.Tenant); claim.Due <= max(come, claim.RecordedAt.UnixNano()) && !e.Content.Ended(max(come, e.RecordedAt.UnixNano())) {
-			best = max(best, in.Claim(e.Key.Tenant, claim.Delivery, claim.Run, claim.Held))
+			delivery := claim.Delivery
+			if e.Implied() { // it stands by its snapshot, whichever delivery brought it about
+				delivery = offer.DeliveryID{}
+			}
+			best = max(best, in.Claim(e.Key.Tenant, delivery, claim.Run, claim.Held))
 		}
 		all[e.Key][e.Observation.ID()] = standing{e.Observation, best}
 	}

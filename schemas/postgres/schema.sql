@@ -68,7 +68,8 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                    FROM sighting AS s
                   WHERE (s.tenant, s.offer, s.observation) = (of_tenant, of_offer, o.id)) AS k
           CROSS JOIN LATERAL (
-              SELECT CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'delivery'))
+              -- A deletion that a snapshot implies stands by the snapshot, whichever delivery brought it about.
+              SELECT CASE WHEN o.mapping_version > 0 AND (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'delivery'))
                           THEN (SELECT CASE WHEN d.standing = 0 THEN d.verdict END
                                   FROM decision AS d
                                  WHERE (d.tenant, d.subject) = (of_tenant, k.delivery)

@@ -27,8 +27,10 @@ func (st *settlement) beginRuns(ctx context.Context, tx pgx.Tx) error {
 	var runs []run.Run
 	for i, e := range st.batch.events {
 		of, outcome := e.runOf(), st.attempts[i].Outcome
-		if c, ok := e.command.(*decideRun); ok && outcome == offer.Accepted {
-			of = &run.Run{Tenant: e.tenant, ID: c.subject.ID, Feed: c.Feed, Name: c.Run}
+		for _, c := range e.decidesRuns() {
+			if outcome == offer.Accepted {
+				runs = append(runs, run.Run{Tenant: e.tenant, ID: c.subject.ID, Feed: c.Feed, Name: c.Run, RecordedAt: st.hold(e).RecordedAt})
+			}
 		}
 		// What is refused makes a run exist that it names, and no run of one.
 		if of != nil && outcome != offer.Duplicate && (outcome == offer.Accepted || e.run != "") {
@@ -48,15 +50,19 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[de
 		touched []decision.Subject
 		lastOf  = map[decision.Subject]*event{}
 	)
-	wishes := map[decision.Subject][]*event{}
+	type wish struct {
+		*decideRun
+		e *event
+	}
+	wishes := map[decision.Subject][]wish{}
 	for i, e := range st.batch.events {
 		at := st.attempts[i]
 		if at.Outcome != offer.Accepted {
 			continue
 		}
-		if c, ok := e.command.(*decideRun); ok {
+		for _, c := range e.decidesRuns() {
 			touched = append(touched, c.subject)
-			wishes[c.subject] = append(wishes[c.subject], e)
+			wishes[c.subject] = append(wishes[c.subject], wish{c, e})
 		}
 		of := e.runOf()
 		if of == nil {
@@ -97,8 +103,8 @@ func (st *settlement) settleRuns(ctx context.Context, tx pgx.Tx, accounts map[de
 			}
 			st.decide(lastOf[s.Subject()], d)
 		}
-		for _, e := range wishes[s.Subject()] {
-			st.decide(e, st.asSnapshot(s, e.command.(*decideRun).on(s, e), st.hold(e).RecordedAt))
+		for _, w := range wishes[s.Subject()] {
+			st.decide(w.e, st.asSnapshot(s, w.on(s, w.e), st.hold(w.e).RecordedAt))
 		}
 	}
 	return st.implyDeletions(ctx, tx, accounts, claimed)
@@ -139,18 +145,27 @@ func (st *settlement) asSnapshot(s *run.Standing, d decision.Decision, now time.
 // decide about one.
 func (b *batch) snapshotAccounts(registry *feed.Registry) map[decision.Account]bool {
 	accounts := map[decision.Account]bool{}
-	for _, e := range b.events {
-		f := e.feed
-		c, decides := e.command.(*decideRun)
-		if decides {
-			f = registry.Feed(e.tenant, c.Feed)
-		}
+	concern := func(f *feed.Feed, decides bool) {
 		if f == nil {
-			continue
+			return
 		}
 		if whole := registry.Snapshots(f.Tenant, f.Account); whole != nil {
 			at := decision.Account{Tenant: f.Tenant, Name: f.Account}
 			accounts[at] = accounts[at] || decides || whole == f
+		}
+	}
+	for _, e := range b.events {
+		switch c := e.command.(type) {
+		case *decideRun:
+			concern(registry.Feed(e.tenant, c.Feed), true)
+		case *windowDecision: // which runs it finds is not known yet
+			for _, f := range registry.Feeds() {
+				if f.Tenant == e.tenant {
+					concern(f, true)
+				}
+			}
+		default:
+			concern(e.feed, false)
 		}
 	}
 	return accounts
@@ -201,12 +216,13 @@ func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts ma
 
 // lastIn is the last event of the batch that claims something in an account, or decides about it; nil: none does.
 func (st *settlement) lastIn(at decision.Account) (last *event) {
+	in := func(f *feed.Feed) bool { return f != nil && f.Tenant == at.Tenant && f.Account == at.Name }
 	for i, e := range st.batch.events {
-		f := e.feed
-		if c, ok := e.command.(*decideRun); ok {
-			f = st.registry.Feed(e.tenant, c.Feed)
+		touches := in(e.feed)
+		for _, c := range e.decidesRuns() {
+			touches = touches || in(st.registry.Feed(e.tenant, c.Feed))
 		}
-		if f != nil && st.attempts[i].Outcome == offer.Accepted && f.Tenant == at.Tenant && f.Account == at.Name {
+		if touches && st.attempts[i].Outcome == offer.Accepted {
 			last = e
 		}
 	}
@@ -241,6 +257,17 @@ type decideRun struct {
 	verdict       decision.Verdict
 	subject       decision.Subject
 	reason, actor string
+}
+
+// decidesRuns are the decisions on runs that an event's command makes.
+func (e *event) decidesRuns() []*decideRun {
+	switch c := e.command.(type) {
+	case *decideRun:
+		return []*decideRun{c}
+	case *windowDecision:
+		return c.runs
+	}
+	return nil
 }
 
 func readRelease(tenant string, ev *delivery.Event) (command, *offer.Fault) {

@@ -21,11 +21,12 @@ type FeedDecision struct {
 	Feed string `json:"feed"`
 }
 
-// Claims is the data of a command that takes claims out of the count, or back into it: what a delivery claims, or one
-// observation.
+// Claims is the data of a command that takes claims out of the count, or back into it: what a delivery claims, one observation,
+// or what was accepted in a window.
 type Claims struct {
 	Delivery    *uuid.UUID   `json:"delivery,omitempty"`
 	Observation *Observation `json:"observation,omitempty"`
+	Window      *Window      `json:"window,omitempty"`
 }
 
 // An Observation names one by its offer and its id.
@@ -78,6 +79,9 @@ func readUndo(verdict decision.Verdict, standing decision.Standing) func(tenant 
 				return fault, err
 			})
 		}
+		if data.Window != nil {
+			return newWindowDecision(tenant, ev, *data.Window, verdict == decision.Retracted)
+		}
 		id := offer.DeliveryID(*data.Delivery)
 		d := decision.Decision{Subject: decision.Subject{Tenant: tenant, Kind: decision.Delivery, ID: uuid.UUID(id)}, Verdict: verdict, Standing: standing}
 		return newStandingDecision(ev, d, func(ctx context.Context, tx pgx.Tx, st *settlement) (*offer.Fault, error) {
@@ -88,11 +92,11 @@ func readUndo(verdict decision.Verdict, standing decision.Standing) func(tenant 
 			if len(found) == 0 {
 				return refusal("delivery", "no delivery %s was accepted: offerlog deliveries lists those that were", id), nil
 			}
-			r, ok, err := run.OfPage(ctx, tx, tenant, id)
-			if err != nil || !ok {
+			pages, err := run.OfPages(ctx, tx, tenant, []offer.DeliveryID{id})
+			if err != nil {
 				return nil, err
 			}
-			if f := st.registry.Feed(tenant, r.Feed); f != nil && f.Mode == feed.ModeSnapshot || r.ID == uuid.UUID(id) {
+			if r, ok := pages[id]; ok && st.catalogue(&r, id) {
 				return refusal("delivery", "is a page of run %q, and a catalogue counts as a whole: offerlog undo run takes it out", r.Name), nil
 			}
 			return nil, nil
@@ -112,14 +116,20 @@ func (c *standingDecision) apply(ctx context.Context, tx pgx.Tx, st *settlement,
 	} else if fault, err := c.check(ctx, tx, st); err != nil || fault != nil {
 		return fault, err
 	}
-	before, found, err := decision.Last(ctx, tx, d.Subject)
+	last, err := decision.Last(ctx, tx, d.Tenant, []uuid.UUID{d.ID})
 	if err != nil {
 		return nil, err
 	}
-	if found && before == d.Standing || !found && d.Standing == decision.Counting {
+	if before, found := last[d.ID]; found && before == d.Standing || !found && d.Standing == decision.Counting {
 		return refusal("", "nothing would change: the %s %s already", d.Kind, map[bool]string{true: "counts", false: "is out of the count"}[d.Standing == decision.Counting]), nil
 	}
 	d.Command = &e.key.Delivery
 	st.decide(e, d)
 	return nil, nil
+}
+
+// catalogue reports whether a page belongs to a run that counts as a whole.
+func (st *settlement) catalogue(r *run.Run, page offer.DeliveryID) bool {
+	f := st.registry.Feed(r.Tenant, r.Feed)
+	return f != nil && f.Mode == feed.ModeSnapshot || r.ID == uuid.UUID(page)
 }

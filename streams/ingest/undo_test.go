@@ -25,7 +25,9 @@ func (s *scene) shows(when string, want ...string) {
 	s.t.Helper()
 	var got []string
 	for _, o := range s.Offers("t1") {
-		got = append(got, fmt.Sprintf("%s %s", o.Record, o.Quantity))
+		if !o.Deleted {
+			got = append(got, fmt.Sprintf("%s %s", o.Record, o.Quantity))
+		}
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		s.t.Errorf("%s: got %q, want %q", when, got, want)
