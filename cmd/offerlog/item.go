@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"context"
 	"fmt"
 	"slices"
@@ -98,7 +100,7 @@ func (a *app) compareCommand() *cobra.Command {
 			}
 			c := comparison{Item: items[0].Item}
 			err = a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
-				c.Offers, err = view.Offers(cmd.Context(), tx, view.Filter{Of: &c.Item})
+				c.Offers, err = view.Offers(cmd.Context(), tx, view.Filter{Of: &c.Item, Now: time.Now()})
 				return err
 			})
 			if err != nil {

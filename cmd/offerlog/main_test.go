@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -17,12 +19,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/schemas"
 	"github.com/offerlog/offerlog/streams/rig"
 )
 
@@ -64,7 +68,7 @@ func TestScenes(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
 			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes, "halt": sceneHalt,
-			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme, "gateway": sceneGateway,
+			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme, "gateway": sceneGateway, "conforms": sceneConforms,
 		},
 	})
 }
@@ -188,6 +192,36 @@ func sceneHalt(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return err
 	}))
+}
+
+// sceneConforms holds each line of a file against a schema of schemas: conforms SCHEMA FILE. A file without a line is wrong.
+func sceneConforms(ts *testscript.TestScript, _ bool, args []string) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	c.AssertFormat()
+	const home = "https://offerlog.dev/schemas/"
+	files, err := fs.Glob(schemas.Events, "*.json")
+	ts.Check(err)
+	for _, name := range files {
+		b, err := schemas.Events.ReadFile(name)
+		ts.Check(err)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		ts.Check(err)
+		ts.Check(c.AddResource(home+name, doc))
+	}
+	schema, err := c.Compile(home + args[0])
+	ts.Check(err)
+	text := strings.TrimSpace(ts.ReadFile(args[1]))
+	if text == "" {
+		ts.Fatalf("%s has no line", args[1])
+	}
+	for line := range strings.Lines(text) {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		ts.Check(err)
+		if err := schema.Validate(doc); err != nil {
+			ts.Fatalf("%s: %v", line, err)
+		}
+	}
 }
 
 // sceneExits runs a program that must end with an exit code: exits CODE PROGRAM ARGS...

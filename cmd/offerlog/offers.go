@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ func (a *app) offersCommand() *cobra.Command {
 			if p.asked() {
 				return a.showKnown(cmd.Context(), f, p)
 			}
+			f.Now = time.Now()
 			var offers []view.Document
 			err := a.asTenant(cmd.Context(), postgres.Read, func(tx pgx.Tx) (err error) {
 				offers, err = view.Offers(cmd.Context(), tx, f)
@@ -83,6 +85,9 @@ func (a *app) gapsCommand() *cobra.Command {
 
 func offerCells(o view.Document) string {
 	flags := o.Flags
+	if o.FreshnessGap != nil {
+		flags = append([]string{"freshness_gap"}, flags...)
+	}
 	if o.Deleted {
 		flags = append([]string{"deleted"}, flags...)
 	}

@@ -182,7 +182,7 @@ func TestBadFeedFilesSayWhereAndWhatIsAllowed(t *testing.T) {
 		"a fallback that is none":               {head + "identity: {fallback: [payload, subject]}\n" + tail, []string{`6:32: identity.fallback.1: "subject" does not fit; want account, endpoint, cursor, time or payload`}},
 		"a format of another version":           {head + "format: {kind: edi}\n" + tail, []string{`6:16: format.kind: "edi" does not fit; want json, ndjson, csv or xml`}},
 		"a policy that is not known":            {head + "policy: {invalid_row: reject}\n" + tail, []string{`6:23: policy.invalid_row: "reject" does not fit; want row or delivery`}},
-		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row, partial_runs, run_timeout, brake, item, max_future, results, dedupe_horizon, tombstone_horizon"}},
+		"a policy without a value":              {head + "policy:\n" + tail, []string{"6:1: policy: has no value; want invalid_row, partial_runs, run_timeout, brake, item, max_future, freshness, results, dedupe_horizon, tombstone_horizon"}},
 		"limits that limit nothing":             {head + "limits: {max_bytes: 0, max_rows: -1, max_depth: 10000}\n" + tail, []string{"6:21: limits.max_bytes: 0", "6:34: limits.max_rows: -1", "6:49: limits.max_depth: 10000"}},
 		"a limit with marks":                    {head + "limits: {max_bytes: 16_777}\n" + tail, []string{"6:21: limits.max_bytes: 16_777 is neither"}},
 		"a layout without its zone":             {head + "time: {layout: DD.MM.YYYY}\n" + tail, []string{"6:1: time.zone: is missing; want an IANA name"}},

@@ -82,6 +82,8 @@ type Policy struct {
 	Item string `json:"item"`
 	// How far ahead of its arrival a claim may be observed and count at once.
 	MaxFuture Duration `json:"max_future"`
+	// How old evidence may be; what is older is read with a freshness gap. 0: nobody minds.
+	Freshness Duration `json:"freshness,omitzero"`
 	// Which outcomes are told on the topic delivery-results.
 	Results string `json:"results"`
 	// For how long a delivery that comes again is known by its receipt.

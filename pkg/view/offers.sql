@@ -1,15 +1,21 @@
 -- The offers of the transaction's tenant, each as its winning observation, with the latest time that one of its claims was
--- retrieved. The pointer is read in the same statement, so one answer shows one generation.
+-- retrieved, and how old evidence of its feed may be where that is older at $7 (nanoseconds since 1970 UTC; null: it never is).
+-- The pointer is read in the same statement, so one answer shows one generation.
 SELECT o.*,
        c.flags,
        c.item,
        coalesce(p.revision, 0),
-       greatest(o.retrieved_ns, (SELECT max(s.retrieved_ns)
-                                   FROM sighting AS s
-                                  WHERE (s.tenant, s.offer, s.observation) = (o.tenant, o.offer, o.id)))
+       e.seen_ns,
+       coalesce(CASE WHEN $7::bigint - e.seen_ns > extract(epoch FROM (f.spec #>> '{policy,freshness}')::interval) * 1000000000
+                     THEN f.spec #>> '{policy,freshness}' END, '')
   FROM generation_pointer AS g
   JOIN current_offer AS c ON (c.tenant, c.generation) = (current_tenant(), g.active)
   JOIN observation_row AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
+ CROSS JOIN LATERAL (SELECT greatest(o.retrieved_ns, (SELECT max(s.retrieved_ns)
+                                                        FROM sighting AS s
+                                                       WHERE (s.tenant, s.offer, s.observation) = (o.tenant, o.offer, o.id)))
+                     OFFSET 0) AS e (seen_ns)
+  LEFT JOIN feed AS f ON (f.tenant, f.name) = (o.tenant, o.feed)
   LEFT JOIN publication AS p ON (p.tenant, p.offer) = (c.tenant, c.offer)
  WHERE ($1 = '' OR c.account = $1)
    AND ($2 = '' OR c.record = $2)

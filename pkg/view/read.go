@@ -26,16 +26,32 @@ type Filter struct {
 	Of             *offer.Item // just this one, with no part more or less
 	IncludeDeleted bool
 	Limit          int // 0: all
+	// Now is when the answer is read: what is older by then than its feed wants has a FreshnessGap. Zero: gaps are not told, as
+	// they never are of the past, since how old evidence may be is no history.
+	Now time.Time
+}
+
+// A FreshnessGap says that the evidence of an offer is older than its feed wants. To read it starts nothing.
+type FreshnessGap struct {
+	Age    string `json:"age"`    // since the source was last seen to say it, such as 26h3m0s
+	Limit  string `json:"limit"`  // policy.freshness of the feed, such as 24h
+	Action string `json:"action"` // what closes the gap
 }
 
 // Offers returns the offers of the transaction's tenant in the active generation, by account and record. Deleted ones are
 // left out unless they are asked for.
 func Offers(ctx context.Context, q Querier, f Filter) ([]Document, error) {
-	var of []string
+	var (
+		of  []string
+		now *int64
+	)
 	if f.Of != nil {
 		of = f.Of.Fields()
 	}
-	rows, err := q.Query(ctx, offersSQL, f.Account, f.Record, f.Item, f.IncludeDeleted, f.Limit, of)
+	if !f.Now.IsZero() {
+		now = new(f.Now.UnixNano())
+	}
+	rows, err := q.Query(ctx, offersSQL, f.Account, f.Record, f.Item, f.IncludeDeleted, f.Limit, of, now)
 	if err != nil {
 		return nil, fmt.Errorf("list offers: %w", err)
 	}
@@ -46,16 +62,22 @@ func Offers(ctx context.Context, q Querier, f Filter) ([]Document, error) {
 			item     []string
 			revision int64
 			lastSeen int64
+			limit    string
 		)
-		if err := row.Scan(append(r.Into(), &flags, &item, &revision, &lastSeen)...); err != nil {
+		if err := row.Scan(append(r.Into(), &flags, &item, &revision, &lastSeen, &limit)...); err != nil {
 			return Document{}, err
 		}
 		o, err := r.Observation()
 		if err != nil {
 			return Document{}, err
 		}
+		seen := time.Unix(0, lastSeen)
 		d := documentOf(&o, offer.ItemOf(item))
-		d.Flags, d.Revision, d.LastSeenAt = flags, revision, offer.TimeOf(time.Unix(0, lastSeen)).Text
+		d.Flags, d.Revision, d.LastSeenAt = flags, revision, offer.TimeOf(seen).Text
+		if limit != "" {
+			d.FreshnessGap = &FreshnessGap{f.Now.Sub(seen).Truncate(time.Second).String(), limit,
+				fmt.Sprintf("have feed %s deliver again; reading starts nothing", o.Feed)}
+		}
 		return d, nil
 	})
 	if err != nil {

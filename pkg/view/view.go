@@ -241,7 +241,8 @@ type Document struct {
 	Revision    int64       `json:"revision"`        // 0: not published yet
 	// LastSeenAt is when the source was last seen to say this: the latest retrieved_at of the winner's claims. Only reads
 	// carry it; what is published changes with the content alone.
-	LastSeenAt string `json:"last_seen_at,omitempty"`
+	LastSeenAt   string        `json:"last_seen_at,omitempty"`
+	FreshnessGap *FreshnessGap `json:"freshness_gap,omitempty"`
 }
 
 // documentOf shows an observation, with the item that a link gives it: zero for none.

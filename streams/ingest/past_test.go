@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/tick"
@@ -112,6 +114,85 @@ func TestS_003_27_a_price_that_was_corrected_is_still_what_was_known(t *testing.
 	// On the way to 13 the view may have shown 12.
 	if shown = slices.DeleteFunc(shown, func(v string) bool { return v == "12" }); err != nil || !slices.Equal(shown, []string{"10", "13", "none", "13"}) {
 		t.Errorf("got %q and error %v, want 10, 13, none and 13 shown", shown, err)
+	}
+	s.verify()
+}
+
+// What is read says when it held, when it was fetched, that nobody has verified it and, where its feed minds, that it is too old.
+// To read it starts nothing, however often and however old it is.
+func TestS_000_58_evidence_that_is_too_old_is_read_with_a_gap(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	spec := specOf(t, weak)
+	spec.Policy.Freshness = feed.Duration(24 * time.Hour)
+	s.ApplyFeed(spec)
+	const fetched = "2026-03-02T09:00:00Z"
+	s.Feed(s.rng, delivery("D1", `{"sku": "A", "qty": 1, "verification": "confirmed"}`, "time", "2026-03-02T08:00:00Z", "recordedtime", fetched))
+	s.SettleOffers()
+	ends := func() (n int64) {
+		offsets, err := kadm.NewClient(s.Client).ListEndOffsets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		offsets.Each(func(o kadm.ListedOffset) { n += o.Offset })
+		return n
+	}
+	read := func(now string) (o view.Document) {
+		f := view.Filter{}
+		if now != "" {
+			at, err := offer.ParseTime(now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Now = at.Time()
+		}
+		err := postgres.AsTenant(t.Context(), s.Pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+			list, err := view.Offers(t.Context(), tx, f)
+			if err == nil && len(list) != 1 {
+				err = fmt.Errorf("got %d offers, want 1", len(list))
+			}
+			if err == nil {
+				o = list[0]
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	published := ends()
+	for name, tt := range map[string]struct{ now, age string }{
+		"nobody asks":           {"", ""},
+		"at the limit":          {"2026-03-03T09:00:00Z", ""},
+		"just beyond the limit": {"2026-03-03T09:00:00.000001Z", "24h0m0s"},
+		"long after":            {"2026-04-02T09:00:01.5Z", "744h0m1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gap := read(tt.now).FreshnessGap
+			if (gap != nil) != (tt.age != "") || gap != nil && (gap.Age != tt.age || gap.Limit != "1d" || gap.Action == "") {
+				t.Errorf("got gap %+v, want age %q", gap, tt.age)
+			}
+		})
+	}
+	t.Run("S_000_40 when it held and when it was fetched", func(t *testing.T) {
+		if o := read(""); o.ObservedAt != "2026-03-02T08:00:00Z" || o.RetrievedAt != fetched || o.LastSeenAt != fetched {
+			t.Errorf("got observed at %s, retrieved at %s, last seen at %s", o.ObservedAt, o.RetrievedAt, o.LastSeenAt)
+		}
+	})
+	t.Run("S_000_44 S_000_59 what a source says of itself verifies nothing", func(t *testing.T) {
+		if o := read(""); o.Verification != "unverified" {
+			t.Errorf("got verification %q", o.Verification)
+		}
+	})
+	if got := ends(); got != published {
+		t.Errorf("the topics end at %d records together, before the reads at %d", got, published)
+	}
+	// Whoever says it again closes the gap.
+	s.Feed(s.rng, delivery("D2", `{"sku": "A", "qty": 1}`, "time", "2026-03-02T08:00:00Z", "recordedtime", "2026-03-03T09:00:00Z"))
+	s.Settle()
+	if o := read("2026-03-03T10:00:00Z"); o.FreshnessGap != nil || o.LastSeenAt != "2026-03-03T09:00:00Z" {
+		t.Errorf("got gap %+v, last seen at %s", o.FreshnessGap, o.LastSeenAt)
 	}
 	s.verify()
 }
