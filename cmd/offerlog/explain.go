@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -18,19 +19,31 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var p past
+	var (
+		p   past
+		raw bool
+	)
 	cmd := &cobra.Command{
 		Use:   "explain ACCOUNT RECORD",
 		Short: "Say why an offer shows what it shows: the winner, and the rule that keeps each other claim from being shown",
 		Long: "Prints every observation of the offer, the highest rank first: how often it was restated, which delivery stated it, where its\n" +
 			"evidence lies, and why it is shown or not. One that does not count has the word of what keeps it out: held, rejected, braked,\n" +
-			"superseded, retracted, suspended, snapshot_passed, future, expired, unresolved.",
-		Example: "  offerlog explain ACC-1 AX-440-R2\n  offerlog explain ACC-1 AX-440-R2 --known-at 2026-03-01T08:00:00Z --json",
-		Args:    cobra.ExactArgs(2),
+			"superseded, retracted, suspended, snapshot_passed, future, expired, unresolved.\n\n" +
+			"With --raw it writes exactly the bytes of the row that is shown, as the supplier sent them, and says on standard error where they\n" +
+			"stand. They are read from the archive again.",
+		Example: "  offerlog explain ACC-1 AX-440-R2\n  offerlog explain ACC-1 AX-440-R2 --known-at 2026-03-01T08:00:00Z --json\n" +
+			"  offerlog explain ACC-1 AX-440-R2 --raw",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			x, err := a.explain(cmd.Context(), args[0], args[1], p)
 			if err != nil {
 				return err
+			}
+			var shown *candidate
+			if raw {
+				if shown, err = a.raw(cmd.Context(), &x); err != nil {
+					return err
+				}
 			}
 			if a.json {
 				return show(a, "", []explanation{x}, nil)
@@ -38,10 +51,16 @@ func (a *app) explainCommand() *cobra.Command {
 			if p.asked() {
 				fmt.Fprintf(a.stderr, "note: %s\n", x.moment)
 			}
+			if raw {
+				fmt.Fprintf(a.stderr, "note: row %d of delivery %s, bytes %d to %d of its %s\n", shown.Row, shown.Receipt.ReplayKey, shown.Raw.Begin, shown.Raw.End, shown.Raw.Of)
+				_, err = io.WriteString(a.stdout, shown.Raw.Text)
+				return err
+			}
 			return show(a, "RULE\tCOUNTS\tVERSION\tOBSERVED\tQUANTITY\tPRICE\tSIGHTINGS\tMAPPING\tDELIVERY\tROW\tEVIDENCE", x.Candidates, candidateCells)
 		},
 	}
 	p.flags(cmd)
+	cmd.Flags().BoolVar(&raw, "raw", false, "write the row that is shown, as the supplier sent it")
 	return cmd
 }
 
@@ -64,6 +83,8 @@ type candidate struct {
 	history.Document
 	// Receipt is what was decided for the delivery that stated it; absent: its receipt has expired, or no delivery states it.
 	Receipt *receipt.Document `json:"receipt,omitempty"`
+	// Raw is the row that it was read from, of the one that is shown and where it was asked for.
+	Raw *rawRow `json:"raw,omitempty"`
 }
 
 var countsText = map[pkgdecision.Standing]string{pkgdecision.NotCounting: "no", pkgdecision.Partial: "part", pkgdecision.Counting: "yes"}

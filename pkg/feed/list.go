@@ -1,14 +1,18 @@
 package feed
 
 import (
+	"bytes"
 	"context"
-	_ "embed" // for the statement
+	_ "embed" // for the statements
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/mapping"
 )
 
 var (
@@ -16,6 +20,8 @@ var (
 	listSQL string
 	//go:embed by_source.sql
 	bySourceSQL string
+	//go:embed reading.sql
+	readingSQL string
 )
 
 // ErrUnknown reports a feed that the tenant does not have.
@@ -52,6 +58,25 @@ func Show(ctx context.Context, q Querier, name string) (Registered, error) {
 		return Registered{}, err
 	}
 	return found[0], nil
+}
+
+// ReadingOf returns how a mapping version of a feed of that tenant reads payloads, or an ErrUnknown.
+func ReadingOf(ctx context.Context, tx pgx.Tx, name string, version int) (spec mapping.Spec, err error) {
+	var b, digest []byte
+	err = tx.QueryRow(ctx, readingSQL, name, version).Scan(&b, &digest)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrUnknown
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &spec)
+	}
+	if have := spec.Digest(); err == nil && !bytes.Equal(have[:], digest) {
+		err = errors.New("it does not have the digest that it was applied with")
+	}
+	if err != nil {
+		return spec, fmt.Errorf("read mapping version %d of feed %s: %w", version, name, err)
+	}
+	return spec, nil
 }
 
 func list(ctx context.Context, q Querier, pick string, arg any) ([]Registered, error) {

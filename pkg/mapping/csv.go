@@ -33,10 +33,13 @@ type csvRows struct {
 
 	names []string // of the columns; nil before the header was read
 	at    place    // of the next byte
+	pos   int64    // of the next byte
 	last  place    // of the byte that was read last
 
 	// The record that was read last.
 	begin  place
+	from   int64  // its first byte
+	to     int64  // behind its last byte, without the end of its line; -1: it ends with the text
 	fields []byte // their texts, one after the other
 	ends   []int  // of each in fields
 	quoted bool   // the first one was
@@ -68,7 +71,10 @@ func (c *csvRows) next() (row, error) {
 	if err := c.record(); err != nil {
 		return row{}, err
 	}
-	out := row{line: c.begin.line + 1, column: c.begin.column + 1}
+	out := row{line: c.begin.line + 1, column: c.begin.column + 1, begin: c.from, end: c.to}
+	if c.to < 0 {
+		out.end = c.pos
+	}
 	switch {
 	case c.long != "":
 		out.fault = rowFault(offer.ReasonSchemaInvalid, "row_malformed", "", "%s", c.long)
@@ -173,6 +179,7 @@ func (c *csvRows) fault(detail string, at place, format string, args ...any) *of
 // record reads the next record that is no blank line; io.EOF where there is none.
 func (c *csvRows) record() error {
 	for {
+		c.from, c.to = c.pos, -1
 		c.begin, c.fields, c.ends, c.quoted, c.excess, c.long = c.at, c.fields[:0], c.ends[:0], false, place{}, ""
 		for {
 			ended, err := c.field()
@@ -262,6 +269,7 @@ func (c *csvRows) read() (byte, error) {
 		return 0, err
 	}
 	c.last = c.at
+	c.pos++
 	c.advance(b)
 	return b, nil
 }
@@ -277,14 +285,21 @@ func (c *csvRows) advance(b byte) {
 
 // endsLine reports whether a byte that was read ends the line, with the LF after a CR. A CR alone is text.
 func (c *csvRows) endsLine(b byte) bool {
-	if b != '\r' {
-		return b == '\n'
+	if b != '\r' && b != '\n' {
+		return false
 	}
-	next, _ := c.text.Peek(1) // an error comes again
-	if len(next) > 0 && next[0] == '\n' {
-		_, _ = c.read()
+	end := c.pos - 1
+	if b == '\r' {
+		next, _ := c.text.Peek(1) // an error comes again
+		if len(next) > 0 && next[0] != '\n' {
+			return false
+		}
+		if len(next) > 0 {
+			_, _ = c.read()
+		}
 	}
-	return len(next) == 0 || next[0] == '\n'
+	c.to = end
+	return true
 }
 
 // put adds a byte to the field that begins at from. What is too long is read on and not kept.
@@ -316,6 +331,7 @@ func (c *csvRows) run(from int, marks *[256]bool) {
 		}
 	}
 	_, _ = c.text.Discard(n)
+	c.pos += int64(n)
 }
 
 // close ends the field that begins at from.

@@ -124,6 +124,7 @@ func (r *jsonRows) next() (row, error) {
 	}
 	r.canonicalise(out.value)
 	if r.rows == nil {
+		out.end = r.dec.InputOffset()
 		return out, nil
 	}
 	r.outputs = r.rows.RunWithContext(r.ctx, out.value, map[string]any{})
@@ -146,10 +147,12 @@ func (r *jsonRows) element() (row, error) {
 	}
 	var out row
 	out.line, out.column = r.text.value(before)
+	out.begin = r.text.base
 	var err error
 	if out.value, err = r.value(1); err != nil {
 		return row{}, r.fault(err)
 	}
+	out.end = r.dec.InputOffset()
 	if r.listed++; r.listed > 1 {
 		r.write(",")
 	}

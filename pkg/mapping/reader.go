@@ -12,8 +12,9 @@ import (
 
 // A row is one row of a document, before its mapping.
 type row struct {
-	value        any // what the mapping sees as .: nil, bool, json.Number, string, []any or map[string]any
-	line, column int // where it begins in the text, from 1; 0: not known
+	value        any   // what the mapping sees as .: nil, bool, json.Number, string, []any or map[string]any
+	line, column int   // where it begins in the text, from 1; 0: not known
+	begin, end   int64 // the bytes of the text that it is; both 0: not known
 	// fault says why the row cannot be read. The rows after it can: a fault that ends the document is next's error.
 	fault *offer.Fault
 }

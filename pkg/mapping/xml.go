@@ -170,7 +170,7 @@ func (x *xmlReader) startTag(at xmlAt) bool {
 	if x.matched == depth && depth < len(x.path) && name == x.path[depth] {
 		if x.matched++; x.matched == len(x.path) {
 			e.object = map[string]any{}
-			x.row = row{value: e.object, line: at.line, column: at.column}
+			x.row = row{value: e.object, line: at.line, column: at.column, begin: at.offset}
 			x.stop = at.offset + maxXMLRow
 		}
 	}
@@ -300,7 +300,7 @@ func (x *xmlReader) closeElement() bool {
 	if x.matched > depth { // it is on the path
 		x.matched = depth
 		if depth+1 == len(x.path) {
-			x.stop = math.MaxInt64
+			x.stop, x.row.end = math.MaxInt64, x.at.offset
 			return x.failed == nil
 		}
 		return false

@@ -1,0 +1,119 @@
+package mapping
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestSpanIsTheRowAsItWasSent(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write([]byte(text))
+		_ = w.Close()
+		return b.String()
+	}
+	for name, tc := range map[string]struct {
+		format  Format
+		payload string
+		want    []string
+		of      string
+	}{
+		"a list":                        {Format{}, ` [ {"a": 1} , {"a": 1.50},[]]`, []string{`{"a": 1}`, `{"a": 1.50}`, `[]`}, OfPayload},
+		"a list behind members":         {Format{Rows: ".data.offers[]"}, `{"x": [1], "data": {"y": {"offers": [0]}, "offers": [{"a":1}, {"a": 2} ]}}`, []string{`{"a":1}`, `{"a": 2}`}, OfPayload},
+		"a list by itself":              {Format{Rows: ".[]"}, `[1, "\u0041"]`, []string{`1`, `"\u0041"`}, OfPayload},
+		"one document":                  {Format{}, `{"a": 1}`, []string{`{"a": 1}`}, OfPayload},
+		"behind a mark":                 {Format{}, "\ufeff[{\"a\": \"ü\"}]", []string{`{"a": "ü"}`}, OfPayload},
+		"lines":                         {Format{Kind: KindNDJSON}, "{\"a\":1}\r\n\n  {\"a\": 2} \n{\"a\":3}", []string{`{"a":1}`, `{"a": 2} `, `{"a":3}`}, OfPayload},
+		"a line longer than the buffer": {Format{Kind: KindNDJSON}, `{"a":"` + strings.Repeat("x", 3*readAhead) + "\"}\n[2]\n", []string{`{"a":"` + strings.Repeat("x", 3*readAhead) + `"}`, `[2]`}, OfPayload},
+		"csv":                           {Format{Kind: KindCSV}, "a,b\r\n1,\"x\r\ny\"\r\n\r\nü,2\n3,\"4\"", []string{"1,\"x\r\ny\"", "ü,2", `3,"4"`}, OfPayload},
+		"csv that ends with a CR":       {Format{Kind: KindCSV}, "a,b\n1,2\r", []string{"1,2"}, OfPayload},
+		"csv with a CR in a field":      {Format{Kind: KindCSV}, "a,b\n1\r2,3\n", []string{"1\r2,3"}, OfPayload},
+		"xml":                           {Format{Kind: KindXML, Rows: "c/o"}, "<c>\r\n<o a='1'>x</o>\n<p/><o a=\"2\" />\n</c>", []string{`<o a='1'>x</o>`, `<o a="2" />`}, OfPayload},
+		"packed":                        {Format{Kind: KindNDJSON, Compression: CompressionGzip}, packed("[1]\n[2]\n"), []string{"[1]", "[2]"}, OfText},
+		"another charset":               {Format{Kind: KindCSV, Charset: "windows-1252"}, "a\n\xfc\nx\n", []string{"ü", "x"}, OfText},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Compile(Spec{Format: tc.format, Order: OrderObservedAt, Program: "."})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &Request{Payload: []byte(tc.payload), HasData: true}
+			for i, want := range tc.want {
+				s, raw, err := p.Span(t.Context(), r, i+1)
+				if err != nil || string(raw) != want || s.Of != tc.of {
+					t.Errorf("row %d: got %q, %+v and error %v, want %q of the %s", i+1, raw, s, err, want, tc.of)
+				}
+				if s.Of == OfPayload && err == nil && string(r.Payload[s.Begin:s.End]) != want {
+					t.Errorf("row %d: bytes %d to %d are %q, want %q", i+1, s.Begin, s.End, r.Payload[s.Begin:s.End], want)
+				}
+			}
+			if _, _, err := p.Span(t.Context(), r, len(tc.want)+1); !errors.Is(err, ErrNoSpan) {
+				t.Errorf("behind the last row: got error %v", err)
+			}
+		})
+	}
+	for name, rows := range map[string]string{"made by an expression": ".offers | map({a: .a}) | .[]", "members of an object": ".object[]", "no such member": ".none[]"} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Compile(Spec{Format: Format{Rows: rows}, Order: OrderObservedAt, Program: "."})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, raw, err := p.Span(t.Context(), &Request{Payload: []byte(`{"offers": [{"a": 1}], "object": {"a": {}}}`), HasData: true}, 1); !errors.Is(err, ErrNoSpan) {
+				t.Errorf("got %q and error %v", raw, err)
+			}
+		})
+	}
+}
+
+// Whatever the texts are, a span read alone is the row that the whole payload has.
+func TestSpanReadAloneIsTheRow(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringMatching(`[a-zäß€",;\r\n\t ]{0,6}`), 1, 5).Draw(rt, "texts")
+		kind := rapid.SampledFrom([]string{KindJSON, KindNDJSON, KindCSV}).Draw(rt, "kind")
+		var b bytes.Buffer
+		b.WriteString(map[string]string{KindJSON: "[", KindCSV: "a,b\n"}[kind])
+		for i, text := range texts {
+			switch line, _ := json.Marshal(map[string]string{"a": text}); {
+			case kind == KindCSV:
+				fmt.Fprintf(&b, "\"%s\",%d%s", strings.ReplaceAll(text, `"`, `""`), i, rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(rt, "end"))
+			case kind == KindNDJSON:
+				fmt.Fprintf(&b, "%s\n", line)
+			default:
+				fmt.Fprintf(&b, "%s%s", strings.Repeat(" ,\n", min(i, 1)), line)
+			}
+		}
+		b.WriteString(map[string]string{KindJSON: "]"}[kind])
+		p, err := Compile(Spec{Format: Format{Kind: kind}, Order: OrderObservedAt, Program: "."})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		values := func(payload []byte) []any {
+			rows, err := p.Values(t.Context(), &Request{Payload: payload, HasData: true})
+			if err != nil {
+				rt.Fatalf("%q: %v", payload, err)
+			}
+			return rows
+		}
+		for i, want := range values(b.Bytes()) {
+			_, raw, err := p.Span(t.Context(), &Request{Payload: b.Bytes(), HasData: true}, i+1)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if kind == KindCSV {
+				raw = slices.Concat([]byte("a,b\n"), raw)
+			}
+			if got := values(raw); len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(want) {
+				rt.Fatalf("row %d of %q is %q: got %v, want %v", i+1, b.Bytes(), raw, got, want)
+			}
+		}
+	})
+}
