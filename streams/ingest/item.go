@@ -55,6 +55,12 @@ func (c *itemDecision) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *
 	if err != nil {
 		return nil, err
 	}
+	if here := st.decidedHere(d.Subject); here != nil {
+		last = offer.Item{}
+		if here.Standing == decision.Counting {
+			last = here.Item
+		}
+	}
 	switch {
 	case d.Verdict == decision.Unlinked && last == (offer.Item{}):
 		return refusal("", "nothing would change: record %q has no link of that item", c.of.Record), nil

@@ -299,7 +299,7 @@ func readDecideRun(tenant string, ev *delivery.Event, verdict decision.Verdict) 
 }
 
 // apply refuses what would decide nothing. The decision itself is made under the lock of the run, once its pages are counted.
-func (c *decideRun) apply(ctx context.Context, tx pgx.Tx, _ *settlement, _ *event) (*offer.Fault, error) {
+func (c *decideRun) apply(ctx context.Context, tx pgx.Tx, st *settlement, _ *event) (*offer.Fault, error) {
 	standings, err := run.Standings(ctx, tx, []decision.Subject{c.subject})
 	if err != nil {
 		return nil, err
@@ -310,12 +310,18 @@ func (c *decideRun) apply(ctx context.Context, tx pgx.Tx, _ *settlement, _ *even
 	if len(standings) == 0 || standings[0].Feed != c.Feed || standings[0].Name != c.Run {
 		return refused("feed %s has no run %q: offerlog runs list names those that there are", c.Feed, c.Run)
 	}
-	switch s := &standings[0]; {
-	case c.verdict == decision.Rejected && s.Verdict == decision.Rejected:
-		return refused("run %q is rejected already", c.Run)
-	case c.verdict == decision.Released && s.Verdict != "" && s.Counts == s.Release():
-		return refused("run %q counts already, as %s", c.Run, s.Verdict)
+	s := &standings[0]
+	verdict, counts := s.Verdict, s.Verdict != "" && s.Counts == s.Release()
+	if here, ok := st.runVerdicts[c.subject]; ok {
+		verdict, counts = here, here == decision.Released
 	}
+	switch {
+	case c.verdict == decision.Rejected && verdict == decision.Rejected:
+		return refused("run %q is rejected already", c.Run)
+	case c.verdict == decision.Released && counts:
+		return refused("run %q counts already, as %s", c.Run, verdict)
+	}
+	st.runVerdicts[c.subject] = c.verdict
 	return nil, nil
 }
 

@@ -46,14 +46,16 @@ type settlement struct {
 	pages           []*sentPage                              // of replays
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
-	gaps            int                 // rows that skip versions
-	shreds          []retention.Receipt // of the tenants whose keys go
-	results         []*receipt.Attempt  // that are told
-	firstResult     int                 // the place in events of the first of them
+	gaps            int                                   // rows that skip versions
+	runVerdicts     map[decision.Subject]decision.Verdict // that commands of this batch have given runs so far
+	shreds          []retention.Receipt                   // of the tenants whose keys go
+	results         []*receipt.Attempt                    // that are told
+	firstResult     int                                   // the place in events of the first of them
 }
 
 func newSettlement(b *batch, held []lane.Held, registry *feed.Registry) *settlement {
-	st := &settlement{batch: b, held: held, registry: registry, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{}, made: map[offer.DeliveryID][]history.Statement{}}
+	st := &settlement{batch: b, held: held, registry: registry, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{},
+		made: map[offer.DeliveryID][]history.Statement{}, runVerdicts: map[decision.Subject]decision.Verdict{}}
 	for _, h := range held {
 		st.begin = append(st.begin, h.Sequence)
 	}
@@ -81,6 +83,16 @@ func (st *settlement) decide(e *event, d decision.Decision) {
 	st.decided = append(st.decided, len(st.events))
 	st.decisions = append(st.decisions, &d)
 	st.emit(e, outbox.Event{Topic: streams.Observations, Broadcast: true, Type: streams.DecisionMade, Key: d.Key()})
+}
+
+// decidedHere is the last decision of this batch on a subject, which history does not hold yet; nil: there is none.
+func (st *settlement) decidedHere(of decision.Subject) *decision.Decision {
+	for _, d := range slices.Backward(st.decisions) {
+		if d.Subject == of {
+			return d
+		}
+	}
+	return nil
 }
 
 // decideCommands asks each new command whether it can be carried out. A refused one does not occupy its key, so the refusal

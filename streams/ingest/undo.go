@@ -73,10 +73,10 @@ func readUndo(verdict decision.Verdict, standing decision.Standing) func(tenant 
 			d := decision.Decision{Subject: decision.Subject{Tenant: tenant, Kind: decision.Observation, ID: o.ID}, Offer: id, Verdict: verdict, Standing: standing}
 			return newStandingDecision(ev, d, func(ctx context.Context, tx pgx.Tx, _ *settlement) (*offer.Fault, error) {
 				known, err := history.Has(ctx, tx, tenant, history.Statement{Offer: id, ID: offer.ObservationID(o.ID)})
-				if err == nil && !known {
-					fault = refusal("observation", "record %q of account %q has no observation %s: offerlog observations lists those that there are", o.Record, o.Account, o.ID)
+				if err != nil || known {
+					return nil, err
 				}
-				return fault, err
+				return refusal("observation", "record %q of account %q has no observation %s: offerlog observations lists those that there are", o.Record, o.Account, o.ID), nil
 			})
 		}
 		if data.Window != nil {
@@ -120,7 +120,11 @@ func (c *standingDecision) apply(ctx context.Context, tx pgx.Tx, st *settlement,
 	if err != nil {
 		return nil, err
 	}
-	if before, found := last[d.ID]; found && before == d.Standing || !found && d.Standing == decision.Counting {
+	before, found := last[d.ID]
+	if here := st.decidedHere(d.Subject); here != nil {
+		before, found = here.Standing, true
+	}
+	if found && before == d.Standing || !found && d.Standing == decision.Counting {
 		return refusal("", "nothing would change: the %s %s already", d.Kind, map[bool]string{true: "counts", false: "is out of the count"}[d.Standing == decision.Counting]), nil
 	}
 	d.Command = &e.key.Delivery

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
@@ -102,4 +104,65 @@ func TestAnOperatorTakesClaimsOutOfTheCountAndBack(t *testing.T) {
 	s.decides(streams.RedoType, wrong, "")
 	s.shows("nothing is undone any more", "R-0 0", "R-1 11", "R-2 2")
 	s.verify()
+}
+
+// A command is refused by what stands once those before it are carried out, whether or not they come in one batch.
+func TestDecisionsOfOneBatchFollowOneAnother(t *testing.T) {
+	for _, size := range []int{1, 500} {
+		t.Run(fmt.Sprint("batches of ", size), func(t *testing.T) {
+			s := newScene(t, pipeline.Options{MaxRecords: size})
+			s.Start(pipeline.Relay)
+			s.Start(pipeline.Project)
+			first := s.Start(pipeline.Ingest)
+			s.ApplyFeed(specOf(t, ""))
+			s.Feed(s.rng, delivery("D1", row("A", 1, "5"), "runid", "R1", "page", "1", "pages", "1"))
+			s.SettleOffers()
+			first.Stop()
+
+			const (
+				theFeed = `{"feed": "acme-eu"}`
+				theRun  = `{"feed": "acme-eu", "run": "R1"}`
+				link    = `{"supplier_account": "ACC-1", "source_record": "A", "item_was": {"mpn": "A"}, "item": {"mpn": "B"}}`
+				unlink  = `{"supplier_account": "ACC-1", "source_record": "A", "item_was": {"mpn": "A"}}`
+			)
+			id := s.Observations("t1")[0].ObservationID
+			one := fmt.Sprintf(`{"observation": {"supplier_account": "ACC-1", "source_record": "A", "observation_id": %q}}`, id)
+			var (
+				records []*kgo.Record
+				want    []string
+			)
+			for _, c := range []struct {
+				kind, data string
+				refused    bool
+			}{
+				{streams.FeedSuspendType, theFeed, false}, {streams.FeedSuspendType, theFeed, true},
+				{streams.FeedResumeType, theFeed, false}, {streams.FeedResumeType, theFeed, true},
+				{streams.UndoType, one, false}, {streams.UndoType, one, true}, {streams.RedoType, one, false}, {streams.RedoType, one, true},
+				{streams.ItemLinkType, link, false}, {streams.ItemLinkType, link, true},
+				{streams.ItemUnlinkType, unlink, false}, {streams.ItemUnlinkType, unlink, true}, {streams.ItemLinkType, link, false},
+				{streams.RunReject, theRun, false}, {streams.RunReject, theRun, true},
+				{streams.RunRelease, theRun, false}, {streams.RunRelease, theRun, true},
+			} {
+				n := len(records)
+				records = append(records, pipeline.Event(streams.Commands, "t1", []byte(c.data), map[string]string{"id": fmt.Sprint("C", n), "source": "/test",
+					"type": c.kind, streams.ExtTenant: "t1", streams.ExtReason: "ticket 4411"}))
+				outcome := "accepted"
+				if c.refused {
+					outcome = "quarantined"
+				}
+				want = append(want, fmt.Sprintf("C%d %s", n, outcome))
+			}
+			s.Publish(records...)
+			s.Start(pipeline.Ingest)
+			s.SettleOffers()
+			got := ask[[]string](s, `SELECT array_agg(o.event_id || ' ' || o.outcome ORDER BY o."offset") FROM audit_v1.outcome AS o WHERE o.event_id LIKE 'C%'`)
+			if !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+			if got := s.shown("A"); got != "5 of B, claimed A" {
+				t.Errorf("got %q shown, want 5 of B, claimed A", got)
+			}
+			s.verify()
+		})
+	}
 }
