@@ -2,8 +2,9 @@
 //
 // It keeps no table. What an event names is a supplier's word, so a reference is followed only where its feed and this
 // installation say so: https to hosts that the feed lists, at addresses of the public Internet; files under folders, and
-// objects in buckets, that are the tenant's. Anything else is the fault dataref_forbidden, before any connection is made. What is fetched goes to a file of
-// this process's Folder, with its SHA-256; a crash leaves the file, and the next start removes it.
+// objects in buckets, that are the tenant's. Anything else is the fault dataref_forbidden, before any connection is made.
+// What is fetched goes to a file of this process's Folder, with its SHA-256; a crash leaves the file, and the next start
+// removes it.
 package dataref
 
 import (
@@ -249,9 +250,13 @@ func (f *Fetcher) tooLarge(src source, size string) *offer.Fault {
 func (f *Fetcher) unavailable(ctx context.Context, name string, err error) error {
 	var (
 		fault   *offer.Fault
+		request *url.Error
 		network net.Error
 		cert    *tls.CertificateVerificationError
 	)
+	if errors.As(err, &request) {
+		err = request.Err // without the URL, whose path may hold a secret
+	}
 	switch {
 	case errors.As(err, &fault):
 		return fault

@@ -3,8 +3,11 @@ package dataref
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +107,21 @@ func TestAnObjectIsReadFromTheTenantsBucketAlone(t *testing.T) {
 				t.Errorf("got %q, %v", got, fault)
 			}
 		})
+	}
+}
+
+// unreachable is a bucket whose server does not answer: the client's error quotes the request.
+type unreachable struct{}
+
+func (unreachable) Get(_ context.Context, name string, _ int64) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("get in bucket drops: %w", &url.Error{Op: "Get", URL: "https://s3.example/drops/" + name, Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}})
+}
+
+func TestAFaultOfABucketDoesNotQuoteTheObject(t *testing.T) {
+	w := newWorld(t, Config{Buckets: []Bucket{{"t1", "s3://drops", unreachable{}}}})
+	fault := w.wantFault(Ref{URI: "s3://drops/swordfish/a.csv"}, offer.ReasonDatarefUnavailable)
+	if text := fault.Error(); strings.Contains(text, "swordfish") || !strings.Contains(text, "connection refused") {
+		t.Errorf("got %q, want why and nothing of the path", text)
 	}
 }
 

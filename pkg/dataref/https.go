@@ -61,10 +61,6 @@ func (f *Fetcher) openHTTPS(ctx context.Context, u *url.URL, hosts []string) (so
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set("User-Agent", "offerlog")
 	res, err := f.client.Do(req)
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		err = failed.Err // without the URL
-	}
 	if err != nil {
 		return source{}, f.unavailable(ctx, u.Host, err)
 	}
