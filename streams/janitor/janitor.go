@@ -117,7 +117,7 @@ func (s *Stage) do(ctx context.Context, t task) (removed int, err error) {
 	for more := true; more; {
 		var n int
 		err := postgres.InTx(ctx, s.pool, postgres.Janitor, func(tx pgx.Tx) error {
-			more = false
+			more, n = false, 0 // this may be another try, after a lost race
 			now := s.cfg.Now()
 			err := tx.QueryRow(ctx, takeSQL, t.name, now).Scan(nil)
 			if errors.Is(err, pgx.ErrNoRows) {
