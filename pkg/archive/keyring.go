@@ -16,7 +16,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 )
 
-const secretBytes = 32
+const secretBytes = 32 // of every key here
 
 // A Keyring wraps tenants' keys with a master key: AES-256-GCM with tenant and key id as associated data, so that no wrapped
 // key serves another tenant. While the master key is being replaced the ring holds both: the first wraps, each unwraps.

@@ -36,7 +36,6 @@ const (
 	header       = "offerlog\x01"
 	memberBytes  = 8 + 4 + 4 + sha256.Size + 8 + sha256.Size
 	sealBytes    = subtle.AESGCMIVSize + subtle.AESGCMTagSize
-	secretLength = 32
 	segmentBytes = 1 << 20
 	// maxPayload bounds what a table may claim, far above what a store takes.
 	maxPayload = 1 << 44
@@ -52,7 +51,7 @@ type seals struct {
 func objectSeals(key Key, name string) (s seals, err error) {
 	derive := func(purpose string) (secret []byte) {
 		if err == nil {
-			secret, err = hkdf.Key(sha256.New, key.Secret, nil, purpose+"\n"+name, secretLength)
+			secret, err = hkdf.Key(sha256.New, key.Secret, nil, purpose+"\n"+name, secretBytes)
 		}
 		return secret
 	}
@@ -61,7 +60,7 @@ func objectSeals(key Key, name string) (s seals, err error) {
 		s.whole, err = subtle.NewAESGCM(whole)
 	}
 	if err == nil {
-		s.segments, err = streaming.NewAESGCMHKDF(segments, "SHA256", secretLength, segmentBytes, 0)
+		s.segments, err = streaming.NewAESGCMHKDF(segments, "SHA256", secretBytes, segmentBytes, 0)
 	}
 	if err != nil {
 		return seals{}, fmt.Errorf("derive the keys of object %s: %w", name, err)
@@ -74,7 +73,7 @@ func sealedSize(plain int64) int64 {
 	if plain <= segmentBytes {
 		return plain + sealBytes
 	}
-	const head = 1 + secretLength + streaming.AESGCMHKDFNoncePrefixSizeInBytes
+	const head = 1 + secretBytes + streaming.AESGCMHKDFNoncePrefixSizeInBytes
 	const perSegment = segmentBytes - streaming.AESGCMHKDFTagSizeInBytes
 	segments := (head + plain + perSegment - 1) / perSegment // the head is part of the first one
 	return head + plain + segments*streaming.AESGCMHKDFTagSizeInBytes

@@ -10,6 +10,7 @@
 //   - an item, as claims of an offer have it: that it is another one, by a link.
 //   - a moment of a tenant: that it has come. What was claimed for later counts from then on, and what was claimed until then
 //     no more.
+//   - a horizon, how far back a feed remembers deletions: up to when they are collected.
 //
 // Decisions are only added. Those of a subject are numbered from 1 under its lock, and among those that a vector of numbers
 // covers the one with the greatest number counts, for the claims that are there and for those that come later. So decisions

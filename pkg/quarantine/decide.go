@@ -18,6 +18,12 @@ var lockSQL string
 //go:embed expected.sql
 var expectedSQL string
 
+//go:embed releases.sql
+var releasesSQL string
+
+//go:embed any_replay.sql
+var anyReplaySQL string
+
 //go:embed decide.sql
 var decideSQL string
 
@@ -91,9 +97,7 @@ func Expected(ctx context.Context, tx pgx.Tx, source string, topics []string, li
 
 // Releases is the number of the last correction of a delivery; 0: there is none.
 func Releases(ctx context.Context, tx pgx.Tx, tenant string, delivery offer.DeliveryID) (n int, err error) {
-	err = tx.QueryRow(ctx, "SELECT coalesce(max(d.release), 0) FROM quarantine_decision AS d WHERE (d.tenant, d.delivery) = ($1, $2) AND d.release > 0",
-		tenant, uuid.UUID(delivery)).Scan(&n)
-	if err != nil {
+	if err := tx.QueryRow(ctx, releasesSQL, tenant, uuid.UUID(delivery)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count the corrections of delivery %s: %w", delivery, err)
 	}
 	return n, nil
@@ -128,7 +132,7 @@ func Decide(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 
 // AnyReplay reports whether any evidence was ever sent through ingest again.
 func AnyReplay(ctx context.Context, tx pgx.Tx) (is bool, err error) {
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM quarantine_decision AS d WHERE d.lane IS NOT NULL)").Scan(&is); err != nil {
+	if err := tx.QueryRow(ctx, anyReplaySQL).Scan(&is); err != nil {
 		return false, fmt.Errorf("look for replays: %w", err)
 	}
 	return is, nil

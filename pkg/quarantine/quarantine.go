@@ -1,8 +1,8 @@
 // Package quarantine keeps what was set aside: deliveries and rows that cannot be taken as they are, with their evidence.
 //
-// It owns the tables quarantine, quarantine_decision and replay. An entry is unique on replay key, fingerprint, row and whether the payload was refused or
-// contradicts an accepted one, so another copy of the same payload is another attempt and no other entry. Nothing here ever
-// changes what was accepted.
+// It owns the tables quarantine, quarantine_decision and replay. An entry is unique on replay key, fingerprint, row and whether
+// the payload was refused or contradicts an accepted one, so another copy of the same payload is another attempt and no other
+// entry. Nothing here ever changes what was accepted.
 package quarantine
 
 import (

@@ -59,7 +59,7 @@ func Lock(ctx context.Context, tx pgx.Tx, accounts map[decision.Account]bool) er
 		if alone := accounts[at]; alone {
 			how = " FOR UPDATE"
 		}
-		if _, err := tx.Exec(ctx, lockSQL+how, []string{at.Tenant}, []string{at.Name}); err != nil {
+		if _, err := tx.Exec(ctx, lockSQL+how, at.Tenant, at.Name); err != nil {
 			return fmt.Errorf("lock account %s: %w", at.Name, err)
 		}
 	}
@@ -201,7 +201,7 @@ func Judge(ctx context.Context, tx pgx.Tx, at decision.Account, run uuid.UUID, w
 	switch {
 	case whole && lost != nil && claimed*100 < live*(100-*lost):
 		return fmt.Sprintf("max_rows_lost %s: it has %d records, and %d are for sale", l.Lost, claimed, live), nil
-	case deleted != nil && gone*100 > live**deleted:
+	case deleted != nil && gone*100 > live*(*deleted):
 		return fmt.Sprintf("max_deleted %s: %d of %d records that are for sale would be gone", l.Deleted, gone, live), nil
 	case moved != nil && jumped > 0:
 		return fmt.Sprintf("max_price_move %s: %d prices would move by more", l.Moved, jumped), nil

@@ -57,7 +57,7 @@ type Fetcher interface {
 
 // Config has the choices of a Stage; its zero value works.
 type Config struct {
-	Worker     string   // names this process in the journal; default host:pid
+	Worker     string   // names this process in the journal; default host/pid
 	Workers    int      // members of the group in this process; default 1
 	Topics     []string // input topics beside those of the feeds, by their own names
 	MaxRecords int      // records of one batch at most; default 5000
@@ -84,8 +84,8 @@ type Stage struct {
 // New returns a stage that Run starts.
 func New(pool *pgxpool.Pool, cluster kafka.Cluster, arch Archive, mapper Mapper, cfg Config, log *slog.Logger) *Stage {
 	if cfg.Worker == "" {
-		host, _ := os.Hostname()
-		cfg.Worker = fmt.Sprintf("%s:%d", host, os.Getpid())
+		host, _ := os.Hostname() // a name for people: none is as good as a wrong one
+		cfg.Worker = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	cfg.Workers = cmp.Or(cfg.Workers, 1)
 	cfg.MaxRecords = cmp.Or(cfg.MaxRecords, 5000)

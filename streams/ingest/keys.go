@@ -10,6 +10,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/retention"
+	"github.com/offerlog/offerlog/streams"
 )
 
 // readOwnTenant reads the data of a command about a whole tenant, which names the tenant once more: what is destroyed was meant.
@@ -45,9 +46,9 @@ func readKeyShred(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 	if f := readOwnTenant(tenant, ev); f != nil {
 		return nil, f
 	}
-	c := &keyShred{tenant, ev.Attributes["actor"], ev.Attributes["reason"]}
+	c := &keyShred{tenant, ev.Attributes[streams.ExtActor], ev.Attributes[streams.ExtReason]}
 	if c.reason == "" {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: "reason", Message: "what is destroyed for good has a reason: the extension reason is missing"}
+		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: streams.ExtReason, Message: "what is destroyed for good has a reason: the extension reason is missing"}
 	}
 	return c, nil
 }
