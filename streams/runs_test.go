@@ -11,24 +11,69 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/view"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/audit"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
-// Whatever order the pages and events of runs come in, and however often, through whatever partitions and batches: a run that
-// is whole is shown, and one that is not is held, or shown and flagged.
-func TestS_000_51_S_004_05_PagesInAnyOrderGiveOneView(t *testing.T) {
+// rounds is how often a shuffle tells its story, each time of another tenant.
+const rounds = 12
+
+// A shuffle tells one story of several tenants, in any order and each record twice, and holds what they show against what it says.
+type shuffle struct {
+	*pipeline.Pipeline
+	t       *testing.T
+	seed    uint64
+	records []*kgo.Record
+}
+
+func newShuffle(t *testing.T) *shuffle {
 	p := pipeline.New(t, pipeline.Options{Partitions: 3, MaxRecords: 7})
 	p.Topics(streams.Deliveries)
 	p.StartAll()
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	const rounds = 12
-	var records []*kgo.Record
+	return &shuffle{Pipeline: p, t: t, seed: rand.Uint64()}
+}
+
+// apply registers a feed.
+func (s *shuffle) apply(format string, args ...any) {
+	s.t.Helper()
+	spec, err := feed.ParseYAML("feed.yaml", fmt.Appendf(nil, format, args...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.ApplyFeed(spec)
+}
+
+// tell adds an event to the story.
+func (s *shuffle) tell(id, body string, attributes map[string]string) {
+	attributes["id"] = id
+	s.records = append(s.records, pipeline.Event(streams.Deliveries, id, []byte(body), attributes))
+}
+
+// wantShown publishes the story and expects what each tenant shows by it.
+func (s *shuffle) wantShown(text func(*view.Document) string, want ...string) {
+	s.t.Helper()
+	s.Feed(rand.New(rand.NewPCG(s.seed, 0)), s.records...)
+	s.SettleOffers()
+	for round := range rounds {
+		var got []string
+		for _, o := range s.Offers(fmt.Sprint("t", round)) {
+			got = append(got, text(&o))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			s.t.Errorf("seed %d, tenant t%d: got %q, want %q", s.seed, round, got, want)
+		}
+	}
+}
+
+// Whatever order the pages and events of runs come in, and however often, through whatever partitions and batches: a run that
+// is whole is shown, and one that is not is held, or shown and flagged.
+func TestS_000_51_S_004_05_PagesInAnyOrderGiveOneView(t *testing.T) {
+	s := newShuffle(t)
 	for round := range rounds {
 		for _, policy := range []string{feed.PartialRunsHold, feed.PartialRunsPublish} {
-			spec, err := feed.ParseYAML("feed.yaml", fmt.Appendf(nil, `
+			s.apply(`
 feed: %[1]s
 tenant: t%[2]d
 connector: c
@@ -40,17 +85,13 @@ mapping:
   version: 1
   fields: {source_record: .sku, item: {mpn: .sku}, price: .price, currency: '"EUR"', observed_at: .ts}
 policy: {partial_runs: %[1]s}
-`, policy, round))
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.ApplyFeed(spec)
+`, policy, round)
 			put := func(id, kind, run, page, body string) {
-				attributes := map[string]string{"id": id, "source": spec.Accepts.Source, "type": kind, "runid": run}
+				attributes := map[string]string{"source": fmt.Sprintf("/%s/%d", policy, round), "type": kind, "runid": run}
 				if page != "" {
 					attributes["page"] = page
 				}
-				records = append(records, pipeline.Event(streams.Deliveries, id, []byte(body), attributes))
+				s.tell(id, body, attributes)
 			}
 			row := func(record string, second int, price string) string {
 				return fmt.Sprintf(`[{"sku": "%s-%s", "price": %q, "ts": "2026-03-02T07:00:%02dZ"}]`, policy, record, price, second)
@@ -68,33 +109,17 @@ policy: {partial_runs: %[1]s}
 			}
 		}
 	}
-	p.Feed(rng, records...)
-	p.SettleOffers()
-	want := []string{"hold-A 11 []", "hold-B 12 []", "hold-C 13 []", "publish-A 21 [partial_run]", "publish-B 22 [partial_run]", "publish-C 13 []"}
-	for round := range rounds {
-		var got []string
-		for _, o := range p.Offers(fmt.Sprint("t", round)) {
-			got = append(got, fmt.Sprint(o.Record, " ", o.Price, " ", o.Flags))
-		}
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("seed %d, tenant t%d: got %q, want %q", seed, round, got, want)
-		}
-	}
+	s.wantShown(func(o *view.Document) string { return fmt.Sprint(o.Record, " ", o.Price, " ", o.Flags) },
+		"hold-A 11 []", "hold-B 12 []", "hold-C 13 []", "publish-A 21 [partial_run]", "publish-B 22 [partial_run]", "publish-C 13 []")
 }
 
 // Whatever order catalogues, their pages and the changes beside them come in, and however often: the newest catalogue that is whole
 // says what is gone, by one state of the view.
 func TestS_004_21_SnapshotsInAnyOrderGiveOneView(t *testing.T) {
-	p := pipeline.New(t, pipeline.Options{Partitions: 3, MaxRecords: 7})
-	p.Topics(streams.Deliveries)
-	p.StartAll()
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	const rounds = 12
-	var records []*kgo.Record
+	s := newShuffle(t)
 	for round := range rounds {
 		for _, mode := range []string{feed.ModeChanges, feed.ModeSnapshot} {
-			spec, err := feed.ParseYAML("feed.yaml", fmt.Appendf(nil, `
+			s.apply(`
 feed: %[1]s
 tenant: t%[2]d
 connector: c
@@ -107,11 +132,7 @@ mapping:
   version: 1
   fields: {source_record: .sku, item: {mpn: .sku}, price: .price, currency: '"EUR"'}
 policy: {brake: {max_rows_lost: "100%%"}}
-`, mode, round))
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.ApplyFeed(spec)
+`, mode, round)
 		}
 		// Each row's price is the second at which it was taken.
 		put := func(mode, id string, second int, run map[string]string, skus ...string) {
@@ -119,9 +140,9 @@ policy: {brake: {max_rows_lost: "100%%"}}
 			for i, sku := range skus {
 				rows[i] = fmt.Sprintf(`{"sku": %q, "price": "%d"}`, sku, second)
 			}
-			attributes := map[string]string{"id": id, "source": fmt.Sprintf("/%s/%d", mode, round), "time": fmt.Sprintf("2026-03-02T07:00:%02dZ", second)}
+			attributes := map[string]string{"source": fmt.Sprintf("/%s/%d", mode, round), "time": fmt.Sprintf("2026-03-02T07:00:%02dZ", second)}
 			maps.Copy(attributes, run)
-			records = append(records, pipeline.Event(streams.Deliveries, id, []byte("["+strings.Join(rows, ",")+"]"), attributes))
+			s.tell(id, "["+strings.Join(rows, ",")+"]", attributes)
 		}
 		page := func(run, n string) map[string]string { return map[string]string{"runid": run, "page": n, "pages": "2"} }
 		put(feed.ModeSnapshot, "S1", 10, nil, "A", "B", "C")
@@ -135,23 +156,13 @@ policy: {brake: {max_rows_lost: "100%%"}}
 		put(feed.ModeChanges, "C3", 30, nil, "H")
 		put(feed.ModeChanges, "C4", 35, nil, "I")
 	}
-	p.Feed(rng, records...)
-	p.SettleOffers()
-	want := []string{"A gone", "B gone", "C 30", "D 31", "E gone", "F gone", "G gone", "H 30", "I 35"}
-	for round := range rounds {
-		var got []string
-		for _, o := range p.Offers(fmt.Sprint("t", round)) {
-			if o.Deleted {
-				got = append(got, o.Record+" gone")
-			} else {
-				got = append(got, o.Record+" "+o.Price.String())
-			}
+	s.wantShown(func(o *view.Document) string {
+		if o.Deleted {
+			return o.Record + " gone"
 		}
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("seed %d, tenant t%d: got %q, want %q", seed, round, got, want)
-		}
-	}
-	report, err := audit.Run(t.Context(), audit.Inputs{Pool: p.Pool, Cluster: p.Cluster, Archive: p.Archive, Mapper: p.Mapper})
+		return o.Record + " " + o.Price.String()
+	}, "A gone", "B gone", "C 30", "D 31", "E gone", "F gone", "G gone", "H 30", "I 35")
+	report, err := audit.Run(t.Context(), audit.Inputs{Pool: s.Pool, Cluster: s.Cluster, Archive: s.Archive, Mapper: s.Mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +171,6 @@ policy: {brake: {max_rows_lost: "100%%"}}
 		if err := report.Write(&b); err != nil {
 			t.Fatal(err)
 		}
-		t.Errorf("seed %d: the audit found:\n%s", seed, b.String())
+		t.Errorf("seed %d: the audit found:\n%s", s.seed, b.String())
 	}
 }

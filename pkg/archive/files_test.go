@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,45 +59,6 @@ func listFiles(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	return names
-}
-
-func TestEightWritersOfOneNameLeaveOneObject(t *testing.T) {
-	files, list := openFiles(t)
-	a := archive.New(files, &keys{"k1"})
-	var wg sync.WaitGroup
-	refs, errs := make([]archive.Ref, 8), make([]error, 8)
-	for i := range refs {
-		wg.Go(func() { refs[i], errs[i] = a.Write(t.Context(), pack()) })
-	}
-	wg.Wait()
-	fresh := 0
-	for i, ref := range refs {
-		if errs[i] != nil {
-			t.Errorf("writer %d: %v", i, errs[i])
-		}
-		if !ref.Reused {
-			fresh++
-		}
-	}
-	if got := list(); fresh != 1 || len(got) != 1 {
-		t.Errorf("got %d fresh writes and files %v, want one of each", fresh, got)
-	}
-}
-
-func TestPutNeverReplaces(t *testing.T) {
-	files, _ := openFiles(t)
-	if err := put(t, files, "t1/a/b", "first"); err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, files, "t1/a/b", "second"); !errors.Is(err, archive.ErrExists) {
-		t.Errorf("got %v, want ErrExists", err)
-	}
-	if got, err := get(t, files, "t1/a/b"); err != nil || string(got) != "first" {
-		t.Errorf("got %q, %v, want the first content", got, err)
-	}
-	if _, err := get(t, files, "t1/a/c"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a name that nobody put: got %v, want ErrNotExist", err)
-	}
 }
 
 func TestNamesThatLeaveTheStoreAreRefused(t *testing.T) {

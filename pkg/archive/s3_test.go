@@ -96,26 +96,29 @@ func names(t *testing.T, s archive.Store) (names []string) {
 	return names
 }
 
-func TestManyWritersOfOneNameLeaveOneObjectInABucket(t *testing.T) {
-	s := openS3(t, rig.S3(t, "evidence"))
-	a := archive.New(s, &keys{"k1"})
-	var wg sync.WaitGroup
-	refs, errs := make([]archive.Ref, 8), make([]error, 8)
-	for i := range refs {
-		wg.Go(func() { refs[i], errs[i] = a.Write(t.Context(), pack()) })
-	}
-	wg.Wait()
-	fresh := 0
-	for i, ref := range refs {
-		if errs[i] != nil {
-			t.Errorf("writer %d: %v", i, errs[i])
-		}
-		if !ref.Reused {
-			fresh++
-		}
-	}
-	if got := names(t, s); fresh != 1 || len(got) != 1 {
-		t.Errorf("got %d fresh writes and objects %v, want one of each", fresh, got)
+func TestEightWritersOfOneNameLeaveOneObject(t *testing.T) {
+	for kind, s := range stores(t) {
+		t.Run(kind, func(t *testing.T) {
+			a := archive.New(s, &keys{"k1"})
+			var wg sync.WaitGroup
+			refs, errs := make([]archive.Ref, 8), make([]error, 8)
+			for i := range refs {
+				wg.Go(func() { refs[i], errs[i] = a.Write(t.Context(), pack()) })
+			}
+			wg.Wait()
+			fresh := 0
+			for i, ref := range refs {
+				if errs[i] != nil {
+					t.Errorf("writer %d: %v", i, errs[i])
+				}
+				if !ref.Reused {
+					fresh++
+				}
+			}
+			if got := names(t, s); fresh != 1 || len(got) != 1 {
+				t.Errorf("got %d fresh writes and objects %v, want one of each", fresh, got)
+			}
+		})
 	}
 }
 
