@@ -150,7 +150,7 @@ var owners = map[string]string{
 	"decision":         "decision",
 	"snapshot_account": "snapshot", "snapshot_record": "snapshot",
 	"outbox": "outbox", "outbox_0": "outbox", "outbox_1": "outbox", "outbox_2": "outbox", "outbox_ring": "outbox", "relay_cursor": "outbox",
-	"current_offer": "view", "publication": "view", "offer_change": "view", "projection": "view", "generation": "view", "generation_pointer": "view",
+	"current_offer": "view", "publication": "view", "offer_change": "view", "projection": "view", "generation": "view", "generation_pointer": "view", "generation_decision": "view",
 	"registry": "feed", "feed": "feed", "feed_route": "feed", "mapping": "feed",
 	"artifact": "archive", "tenant_key": "archive",
 	"tick": "tick", "tick_head": "tick",

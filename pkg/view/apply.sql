@@ -32,8 +32,7 @@ changed AS (
             OR (excluded.strong, excluded.ord, excluded.mapping_version, excluded.content, excluded.observation)
             >= (c.strong, c.ord, c.mapping_version, c.content, c.observation))
     RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags, c.item,
-              sha256(coalesce(c.content, '') || boolsend(c.deleted)
-                     || convert_to(array_to_string(c.flags, ',') || coalesce(chr(31) || array_to_string(c.item, chr(31)), ''), 'UTF8')) AS digest
+              shown_digest(c.content, c.deleted, c.flags, c.item) AS digest
 ),
 gone AS (
     SELECT f.tenant, f.offer, f.strong, f.ord, f.observation, f.flags, f.item, NULL::bytea AS digest

@@ -24,6 +24,12 @@ var advanceSQL string
 //go:embed positions.sql
 var positionsSQL string
 
+//go:embed take.sql
+var takeSQL string
+
+//go:embed handed.sql
+var handedSQL string
+
 // ErrNoCheckpoint reports a partition that a generation has never projected.
 var ErrNoCheckpoint = errors.New("no checkpoint")
 
@@ -51,6 +57,7 @@ type Checkpoint struct {
 	Lane       int   // whose sequence numbers what the partition publishes
 	Next       int64 // the first offset not yet projected
 	Applied    Vector
+	Publishes  bool // what changes in this generation is published; told by Take alone
 }
 
 // Take reports whether an event is new to the checkpoint, and counts it as applied. The events of a lane stand in a
@@ -106,6 +113,42 @@ func Lock(ctx context.Context, tx pgx.Tx, generation int, partition int32) (Chec
 	return c, nil
 }
 
+// Take locks the checkpoints of a partition in every generation that is not retired, and returns them, the active one first. All
+// stand at the same place. A transaction that locks their lane too locks it after them.
+func Take(ctx context.Context, tx pgx.Tx, partition int32) ([]Checkpoint, error) {
+	list, err := take(ctx, tx, &partition)
+	if err == nil && len(list) == 0 {
+		err = ErrNoCheckpoint
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the checkpoints of partition %d: %w", partition, err)
+	}
+	return list, nil
+}
+
+// take locks the checkpoints of a partition, nil: of all. What the first statement waited for the second one sees.
+func take(ctx context.Context, tx pgx.Tx, partition *int32) (list []Checkpoint, err error) {
+	for range 2 {
+		rows, err := tx.Query(ctx, takeSQL, partition)
+		if err != nil {
+			return nil, err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Checkpoint, err error) { err = c.scan(row, &c.Publishes); return c, err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// HandOver makes a generation the one that a partition publishes. The transaction holds the partition's checkpoints.
+func HandOver(ctx context.Context, tx pgx.Tx, c Checkpoint) error {
+	if _, err := tx.Exec(ctx, handedSQL, c.Generation, c.Partition); err != nil {
+		return fmt.Errorf("hand partition %d over to generation %d: %w", c.Partition, c.Generation, err)
+	}
+	return nil
+}
+
 // Advance stores a checkpoint that this transaction holds.
 func Advance(ctx context.Context, tx pgx.Tx, c Checkpoint) error {
 	lanes, applied := c.Applied.columns()
@@ -128,18 +171,23 @@ func Positions(ctx context.Context, q Querier) ([]Checkpoint, error) {
 	return list, nil
 }
 
-func scanCheckpoint(row pgx.CollectableRow) (Checkpoint, error) {
+func scanCheckpoint(row pgx.CollectableRow) (c Checkpoint, err error) {
+	err = c.scan(row)
+	return c, err
+}
+
+// scan reads a checkpoint, and what stands behind its columns into more.
+func (c *Checkpoint) scan(row pgx.CollectableRow, more ...any) error {
 	var (
-		c       Checkpoint
 		lanes   []int
 		applied []int64
 	)
-	if err := row.Scan(&c.Generation, &c.Partition, &c.TopicID, &c.Lane, &c.Next, &lanes, &applied); err != nil {
-		return c, err
+	if err := row.Scan(append([]any{&c.Generation, &c.Partition, &c.TopicID, &c.Lane, &c.Next, &lanes, &applied}, more...)...); err != nil {
+		return err
 	}
 	c.Applied = make(Vector, len(lanes))
 	for i, l := range lanes {
 		c.Applied[l] = applied[i]
 	}
-	return c, nil
+	return nil
 }

@@ -131,19 +131,26 @@ func Sum(offers iter.Seq[Offer]) offer.Digest {
 // Digest is the Sum of the rows of a generation that q can see: under a worker's role all of them, under a reader's those
 // of its tenant.
 func Digest(ctx context.Context, q Querier, generation int) (offer.Digest, error) {
+	_, d, err := CountDigest(ctx, q, generation)
+	return d, err
+}
+
+// CountDigest is Digest, and how many rows there are.
+func CountDigest(ctx context.Context, q Querier, generation int) (n Counts, sum offer.Digest, err error) {
 	rows, err := q.Query(ctx, digestSQL, generation)
 	if err != nil {
-		return offer.Digest{}, fmt.Errorf("digest generation %d: %w", generation, err)
+		return n, sum, fmt.Errorf("digest generation %d: %w", generation, err)
 	}
 	defer rows.Close()
 	var failed error
-	sum := Sum(func(yield func(Offer) bool) {
+	sum = Sum(func(yield func(Offer) bool) {
 		for rows.Next() {
 			o, err := scanOffer(rows)
 			if err != nil {
 				failed = err
 				return
 			}
+			n.Count(o)
 			if !yield(o) {
 				return
 			}
@@ -151,9 +158,9 @@ func Digest(ctx context.Context, q Querier, generation int) (offer.Digest, error
 		failed = rows.Err()
 	})
 	if failed != nil {
-		return offer.Digest{}, fmt.Errorf("digest generation %d: %w", generation, failed)
+		return n, offer.Digest{}, fmt.Errorf("digest generation %d: %w", generation, failed)
 	}
-	return sum, nil
+	return n, sum, nil
 }
 
 func scanOffer(row pgx.CollectableRow) (Offer, error) {

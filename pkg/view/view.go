@@ -76,18 +76,7 @@ func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key, dec
 	if err != nil {
 		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
 	}
-	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ch Change, err error) {
-		var (
-			o    history.Row
-			item []string
-		)
-		if err := row.Scan(append(o.Into(), &ch.Flags, &ch.None, &item, &ch.digest)...); err != nil {
-			return ch, err
-		}
-		ch.Item = offer.ItemOf(item)
-		ch.Winner, err = o.Observation()
-		return ch, err
-	})
+	changes, err := pgx.CollectRows(rows, scanChange)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "23502" { // the statement writes nulls for an offer without history
 		err = fmt.Errorf("%w: %s: restore the newest backup of the database", ErrBehind, pg.Detail)
@@ -96,6 +85,19 @@ func Apply(ctx context.Context, tx pgx.Tx, c Checkpoint, offers []offer.Key, dec
 		return nil, fmt.Errorf("apply %d offers: %w", len(offers), err)
 	}
 	return changes, nil
+}
+
+func scanChange(row pgx.CollectableRow) (c Change, err error) {
+	var (
+		o    history.Row
+		item []string
+	)
+	if err := row.Scan(append(o.Into(), &c.Flags, &c.None, &item, &c.digest)...); err != nil {
+		return c, err
+	}
+	c.Item = offer.ItemOf(item)
+	c.Winner, err = o.Observation()
+	return c, err
 }
 
 // concernedAtOnce is how many offers one part of Concerned holds.

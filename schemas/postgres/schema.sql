@@ -100,6 +100,74 @@ $$;
 
 ALTER FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
 
+CREATE TABLE public.current_offer (
+    tenant text NOT NULL,
+    generation integer NOT NULL,
+    offer uuid NOT NULL,
+    partition integer NOT NULL,
+    account text NOT NULL,
+    record text NOT NULL,
+    strong boolean,
+    ord bigint,
+    mapping_version integer,
+    content bytea,
+    observation uuid,
+    deleted boolean NOT NULL,
+    flags text[] NOT NULL,
+    item text[],
+    CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY public.current_offer FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.current_offer OWNER TO offerlog_owner;
+
+CREATE TABLE public.generation (
+    id integer NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    retired_at timestamp with time zone,
+    manifest jsonb
+);
+
+ALTER TABLE public.generation OWNER TO offerlog_owner;
+
+CREATE TABLE public.projection (
+    generation integer NOT NULL,
+    partition integer NOT NULL,
+    topic_id uuid NOT NULL,
+    lane integer NOT NULL,
+    next bigint NOT NULL,
+    lanes integer[] DEFAULT '{}'::integer[] NOT NULL,
+    applied bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    publishes boolean DEFAULT false NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE public.projection OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.clear(of_generation integer, at_most integer) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    BEGIN ATOMIC
+ WITH ended AS (
+          DELETE FROM public.projection p
+            USING public.generation g
+           WHERE ((p.generation = clear.of_generation) AND (g.id = clear.of_generation) AND (g.retired_at IS NOT NULL))
+         ), gone AS (
+          DELETE FROM public.current_offer c
+           WHERE (c.ctid = ANY (ARRAY( SELECT x.ctid
+                    FROM (public.current_offer x
+                      JOIN public.generation g ON ((g.id = x.generation)))
+                   WHERE ((x.generation = clear.of_generation) AND (g.retired_at IS NOT NULL))
+                  LIMIT clear.at_most)))
+           RETURNING true AS "?column?"
+         )
+  SELECT count(*) AS count
+    FROM gone;
+END;
+
+ALTER FUNCTION public.clear(of_generation integer, at_most integer) OWNER TO offerlog_inspector;
+
 CREATE FUNCTION public.collected(of_tenant text, of_offer uuid, strong boolean, ord bigint, observation uuid, lanes integer[], upto bigint[]) RETURNS boolean
     LANGUAGE sql STABLE
     AS $_$
@@ -144,29 +212,6 @@ CREATE FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto
 $$;
 
 ALTER FUNCTION public.fold(of_tenant text, of_offer uuid, lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
-
-CREATE TABLE public.current_offer (
-    tenant text NOT NULL,
-    generation integer NOT NULL,
-    offer uuid NOT NULL,
-    partition integer NOT NULL,
-    account text NOT NULL,
-    record text NOT NULL,
-    strong boolean,
-    ord bigint,
-    mapping_version integer,
-    content bytea,
-    observation uuid,
-    deleted boolean NOT NULL,
-    flags text[] NOT NULL,
-    item text[],
-    CONSTRAINT current_offer_check CHECK ((num_nulls(strong, ord, mapping_version, content, observation) = ANY (ARRAY[0, 5])))
-)
-WITH (fillfactor='80');
-
-ALTER TABLE ONLY public.current_offer FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.current_offer OWNER TO offerlog_owner;
 
 CREATE TABLE public.decision (
     tenant text NOT NULL,
@@ -319,6 +364,32 @@ $$;
 
 ALTER PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) OWNER TO postgres;
 
+CREATE FUNCTION public.shown_digest(content bytea, deleted boolean, flags text[], item text[]) RETURNS bytea
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT sha256(coalesce(content, '') || boolsend(deleted)
+                  || convert_to(array_to_string(flags, ',') || coalesce(chr(31) || array_to_string(item, chr(31)), ''), 'UTF8'))
+$$;
+
+ALTER FUNCTION public.shown_digest(content bytea, deleted boolean, flags text[], item text[]) OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.stands(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) RETURNS TABLE(account text, record text, strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, deleted boolean, flags text[], item text[])
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content, f.observation,
+           coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
+      FROM (VALUES (true)) AS one
+      LEFT JOIN LATERAL fold(of_tenant, of_offer, lanes, upto, NULL) AS f ON true
+      LEFT JOIN LATERAL (SELECT c.account, c.record
+                           FROM candidates(of_tenant, of_offer, lanes, upto, NULL) AS c
+                          WHERE f.observation IS NULL
+                          LIMIT 1) AS k ON true
+     WHERE coalesce(f.account, k.account) IS NOT NULL
+       AND NOT CASE WHEN f.deleted THEN collected(of_tenant, of_offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+$$;
+
+ALTER FUNCTION public.stands(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+
 CREATE TABLE public.token (
     tenant text NOT NULL,
     id uuid NOT NULL,
@@ -448,19 +519,6 @@ CREATE VIEW audit_v1.artifact_object AS
    FROM public.artifact a;
 
 ALTER TABLE audit_v1.artifact_object OWNER TO offerlog_inspector;
-
-CREATE TABLE public.projection (
-    generation integer NOT NULL,
-    partition integer NOT NULL,
-    topic_id uuid NOT NULL,
-    lane integer NOT NULL,
-    next bigint NOT NULL,
-    lanes integer[] DEFAULT '{}'::integer[] NOT NULL,
-    applied bigint[] DEFAULT '{}'::bigint[] NOT NULL
-)
-WITH (fillfactor='50');
-
-ALTER TABLE public.projection OWNER TO offerlog_owner;
 
 CREATE VIEW audit_v1.checkpoint AS
  SELECT p.generation,
@@ -670,14 +728,6 @@ CREATE VIEW audit_v1.gap AS
 ALTER TABLE audit_v1.gap OWNER TO offerlog_inspector;
 
 COMMENT ON VIEW audit_v1.gap IS 'what lanes go on without, by a recorded decision of an operator';
-
-CREATE TABLE public.generation (
-    id integer NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    retired_at timestamp with time zone
-);
-
-ALTER TABLE public.generation OWNER TO offerlog_owner;
 
 CREATE VIEW audit_v1.generation AS
  SELECT g.id,
@@ -1421,6 +1471,19 @@ ALTER TABLE ONLY public.feed_route FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed_route OWNER TO offerlog_owner;
 
+CREATE TABLE public.generation_decision (
+    n integer NOT NULL,
+    action text NOT NULL,
+    generation integer NOT NULL,
+    before integer NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    recorded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT generation_decision_action_check CHECK ((action = ANY (ARRAY['build'::text, 'switch'::text, 'rollback'::text, 'retire'::text])))
+);
+
+ALTER TABLE public.generation_decision OWNER TO offerlog_owner;
+
 CREATE TABLE public.janitor_task (
     task text NOT NULL,
     due_at timestamp with time zone NOT NULL
@@ -1622,6 +1685,9 @@ ALTER TABLE ONLY public.feed_route
 ALTER TABLE ONLY public.gap
     ADD CONSTRAINT gap_pkey PRIMARY KEY (lane, command);
 
+ALTER TABLE ONLY public.generation_decision
+    ADD CONSTRAINT generation_decision_pkey PRIMARY KEY (n);
+
 ALTER TABLE ONLY public.generation
     ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
 
@@ -1791,6 +1857,12 @@ ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_0_pkey;
 ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_1_pkey;
 
 ALTER INDEX public.outbox_pkey ATTACH PARTITION public.outbox_2_pkey;
+
+ALTER TABLE ONLY public.generation_decision
+    ADD CONSTRAINT generation_decision_before_fkey FOREIGN KEY (before) REFERENCES public.generation(id);
+
+ALTER TABLE ONLY public.generation_decision
+    ADD CONSTRAINT generation_decision_generation_fkey FOREIGN KEY (generation) REFERENCES public.generation(id);
 
 ALTER TABLE ONLY public.generation_pointer
     ADD CONSTRAINT generation_pointer_active_fkey FOREIGN KEY (active) REFERENCES public.generation(id);
@@ -2122,6 +2194,25 @@ GRANT SELECT(observation) ON TABLE public.current_offer TO offerlog_janitor;
 
 GRANT SELECT(deleted) ON TABLE public.current_offer TO offerlog_janitor;
 
+GRANT SELECT ON TABLE public.generation TO offerlog_project;
+GRANT SELECT ON TABLE public.generation TO offerlog_read;
+GRANT SELECT ON TABLE public.generation TO offerlog_audit;
+GRANT SELECT ON TABLE public.generation TO offerlog_inspector;
+
+GRANT INSERT(id) ON TABLE public.generation TO offerlog_project;
+
+GRANT UPDATE(retired_at) ON TABLE public.generation TO offerlog_project;
+
+GRANT UPDATE(manifest) ON TABLE public.generation TO offerlog_project;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.projection TO offerlog_project;
+GRANT SELECT,DELETE ON TABLE public.projection TO offerlog_inspector;
+GRANT SELECT ON TABLE public.projection TO offerlog_read;
+GRANT SELECT ON TABLE public.projection TO offerlog_audit;
+
+REVOKE ALL ON FUNCTION public.clear(of_generation integer, at_most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.clear(of_generation integer, at_most integer) TO offerlog_project;
+
 GRANT SELECT ON TABLE public.decision TO offerlog_read;
 GRANT SELECT ON TABLE public.decision TO offerlog_audit;
 GRANT SELECT ON TABLE public.decision TO offerlog_inspector;
@@ -2202,6 +2293,8 @@ GRANT SELECT ON TABLE public.generation_pointer TO offerlog_audit;
 GRANT SELECT ON TABLE public.generation_pointer TO offerlog_inspector;
 GRANT SELECT ON TABLE public.generation_pointer TO offerlog_janitor;
 
+GRANT UPDATE(active) ON TABLE public.generation_pointer TO offerlog_project;
+
 GRANT SELECT ON TABLE public.publication TO offerlog_read;
 GRANT SELECT ON TABLE public.publication TO offerlog_audit;
 GRANT SELECT,DELETE ON TABLE public.publication TO offerlog_inspector;
@@ -2224,11 +2317,6 @@ GRANT UPDATE(pruning) ON TABLE public.artifact TO offerlog_janitor;
 GRANT SELECT ON TABLE audit_v1.artifact TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.artifact_object TO offerlog_inspect;
-
-GRANT SELECT,INSERT,UPDATE ON TABLE public.projection TO offerlog_project;
-GRANT SELECT ON TABLE public.projection TO offerlog_inspector;
-GRANT SELECT ON TABLE public.projection TO offerlog_read;
-GRANT SELECT ON TABLE public.projection TO offerlog_audit;
 
 GRANT SELECT ON TABLE audit_v1.checkpoint TO offerlog_inspect;
 
@@ -2273,11 +2361,6 @@ GRANT SELECT ON TABLE public.gap TO offerlog_inspector;
 GRANT SELECT ON TABLE public.gap TO offerlog_audit;
 
 GRANT SELECT ON TABLE audit_v1.gap TO offerlog_inspect;
-
-GRANT SELECT ON TABLE public.generation TO offerlog_project;
-GRANT SELECT ON TABLE public.generation TO offerlog_read;
-GRANT SELECT ON TABLE public.generation TO offerlog_audit;
-GRANT SELECT ON TABLE public.generation TO offerlog_inspector;
 
 GRANT SELECT ON TABLE audit_v1.generation TO offerlog_inspect;
 
@@ -2479,6 +2562,11 @@ GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_inspector;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
+
+GRANT SELECT,INSERT ON TABLE public.generation_decision TO offerlog_project;
+GRANT SELECT ON TABLE public.generation_decision TO offerlog_inspector;
+GRANT SELECT ON TABLE public.generation_decision TO offerlog_read;
+GRANT SELECT ON TABLE public.generation_decision TO offerlog_audit;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
 GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;

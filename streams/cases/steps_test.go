@@ -117,6 +117,9 @@ func init() { // what the verbs do looks at verbs again
 		"clock moves_past":             {"what", (*scene).clockMovesPast},
 		"janitor runs":                 {"", (*scene).janitorRuns},
 		"reader reads_run":             {"run", (*scene).readerReadsRun},
+		"operator builds_generation":   {"name", (*scene).operatorBuildsGeneration},
+		"operator verifies":            {"name", (*scene).operatorVerifies},
+		"operator switches":            {"to", (*scene).operatorSwitches},
 	}
 }
 
@@ -165,12 +168,13 @@ type scene struct {
 	registered bool              // the lanes of a case that begins at the outbox
 	joining    map[string]int    // how often each worker complained before it had its partitions
 	fresh      map[string]bool   // records of repeated rounds
+	built      map[string]int    // generations by name
 	final      measures
 }
 
 // play takes the steps of a case and checks what holds after each and at the end.
 func play(t *listener, c *kase) {
-	s := &scene{t: t, c: c, published: map[int]*kgo.Record{}, workers: map[string]*pipeline.Worker{}, txs: map[string]pgx.Tx{}, joining: map[string]int{}, fresh: map[string]bool{}}
+	s := &scene{t: t, c: c, published: map[int]*kgo.Record{}, workers: map[string]*pipeline.Worker{}, txs: map[string]pgx.Tx{}, joining: map[string]int{}, fresh: map[string]bool{}, built: map[string]int{}}
 	s.final = measures{scene: s, next: map[string]int64{}, step: map[string]any{}}
 	s.p = pipeline.New(t, pipeline.Options{Partitions: 2, Log: slog.DiscardHandler})
 	s.p.Topics(c.topics()...)

@@ -193,40 +193,36 @@ func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Re
 // store is the transaction that makes a batch true: all of it, with its checkpoint, or none of it.
 func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 	err = postgres.InTx(ctx, s.pool, postgres.Project, func(tx pgx.Tx) error {
-		generation, err := view.Active(ctx, tx)
+		checkpoints, err := view.Take(ctx, tx, b.partition)
 		if err != nil {
 			return err
 		}
-		checkpoint, err := view.Lock(ctx, tx, generation, b.partition)
-		if err != nil {
-			return err
+		active := checkpoints[0]
+		if active.Next != b.from {
+			return fmt.Errorf("%w: it stands at %d", ErrFenced, active.Next)
 		}
-		if checkpoint.Next != b.from {
-			return fmt.Errorf("%w: it stands at %d", ErrFenced, checkpoint.Next)
-		}
-		held, err := lane.Lock(ctx, tx, []lane.Span{{Lane: checkpoint.Lane, From: b.from, To: b.to}})
+		held, err := lane.Lock(ctx, tx, []lane.Span{{Lane: active.Lane, From: b.from, To: b.to}})
 		if errors.Is(err, lane.ErrFenced) {
 			// Only the holder of the checkpoint moves its lane: this is no race that another try could win.
-			return b.broken(fmt.Errorf("lane %d is halted, or does not stand at %d as its checkpoint does", checkpoint.Lane, b.from))
+			return b.broken(fmt.Errorf("lane %d is halted, or does not stand at %d as its checkpoint does", active.Lane, b.from))
 		}
 		if err != nil {
 			return err
 		}
-		touched, decided := b.take(&checkpoint)
-		// Claims first: an offer that a decision concerns has its row by then.
-		if changed, err = s.show(ctx, tx, &b, checkpoint, &held[0], touched, false); err != nil {
+		if changed, err = s.move(ctx, tx, &b, active, &held[0]); err != nil {
 			return err
 		}
-		fault.Point("project.rows_half")
-		for _, subject := range decided {
-			n, err := s.decide(ctx, tx, &b, checkpoint, &held[0], subject)
+		for _, c := range checkpoints[1:] {
+			if _, err := s.move(ctx, tx, &b, c, nil); err != nil {
+				return err
+			}
+		}
+		if !active.Publishes {
+			n, err := s.handOver(ctx, tx, &b, checkpoints, &held[0])
 			if err != nil {
 				return err
 			}
 			changed += n
-		}
-		if err := view.Advance(ctx, tx, checkpoint); err != nil {
-			return err
 		}
 		if err := lane.Advance(ctx, tx, held, s.cfg.Worker); err != nil {
 			return err
@@ -235,6 +231,41 @@ func (s *Stage) store(ctx context.Context, b batch) (changed int, err error) {
 		return nil
 	})
 	return changed, err
+}
+
+// move projects a batch into one generation. What changes is published in the lane that is held; nil: of a generation beside the
+// active one nothing is.
+func (s *Stage) move(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held) (changed int, err error) {
+	touched, decided := b.take(&c)
+	// Claims first: an offer that a decision concerns has its row by then.
+	if changed, err = s.show(ctx, tx, b, c, held, touched, false); err != nil {
+		return 0, err
+	}
+	if held != nil {
+		fault.Point("project.rows_half")
+	}
+	for _, subject := range decided {
+		n, err := s.decide(ctx, tx, b, c, held, subject)
+		if err != nil {
+			return 0, err
+		}
+		changed += n
+	}
+	return changed, view.Advance(ctx, tx, c)
+}
+
+// handOver publishes, at the first batch after a switch, what the generation that is active now shows otherwise than was published,
+// and has the partition publish that generation from here on.
+func (s *Stage) handOver(ctx context.Context, tx pgx.Tx, b *batch, checkpoints []view.Checkpoint, held *lane.Held) (changed int, err error) {
+	before := checkpoints[slices.IndexFunc(checkpoints, func(c view.Checkpoint) bool { return c.Publishes })]
+	changes, err := view.Differing(ctx, tx, checkpoints[0], before.Generation)
+	if err == nil {
+		err = s.publish(ctx, tx, b, held, changes)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(changes), view.HandOver(ctx, tx, checkpoints[0])
 }
 
 // decide folds the offers again that a decision on the subject concerns.
@@ -252,7 +283,7 @@ func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoi
 	return changed, nil
 }
 
-// show folds offers, and writes and publishes those that stand otherwise now.
+// show folds offers, and writes those that stand otherwise now; where a lane is held it publishes them.
 func (s *Stage) show(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, offers []offer.Key, decided bool) (changed int, err error) {
 	changes, err := view.Apply(ctx, tx, c, offers, decided)
 	if errors.Is(err, view.ErrBehind) {
@@ -261,18 +292,26 @@ func (s *Stage) show(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint
 	if err != nil {
 		return 0, err
 	}
+	if held == nil {
+		return len(changes), nil
+	}
+	return len(changes), s.publish(ctx, tx, b, held, changes)
+}
+
+// publish gives changes their revisions and sends them on their way.
+func (s *Stage) publish(ctx context.Context, tx pgx.Tx, b *batch, held *lane.Held, changes []view.Change) error {
 	events, err := announce(changes, held)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	err = view.Publish(ctx, tx, changes, held.RecordedAt)
 	if errors.Is(err, view.ErrRevision) {
-		return 0, b.broken(err)
+		return b.broken(err)
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return len(changes), outbox.Append(ctx, tx, nil, events)
+	return outbox.Append(ctx, tx, nil, events)
 }
 
 func (w *worker) expected(partition int32) (next int64, ok bool) {

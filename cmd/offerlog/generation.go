@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/view"
+	"github.com/offerlog/offerlog/streams/project"
+)
+
+func (a *app) generationCommand() *cobra.Command {
+	build := &cobra.Command{
+		Use:   "build [GENERATION]",
+		Short: "Build the view anew, beside the one that readers see",
+		Long: "Makes a generation into which everything that comes is projected too, fills it from history, and proves it by counting and\n" +
+			"hashing. Readers see nothing of it. Where a build was interrupted, name its generation: it goes on.",
+		Example: "  offerlog generation build --reason \"new release\"\n  offerlog generation build 2",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	a.onGenerations(build, func(ctx context.Context, pool *pgxpool.Pool, args []string, c project.Command) (g generation, err error) {
+		if len(args) == 0 {
+			g.ID, err = project.Make(ctx, pool, c)
+		} else {
+			g.ID, err = parseGeneration(args[0])
+		}
+		if err != nil {
+			return g, err
+		}
+		told := time.Now()
+		err = project.Fill(ctx, pool, g.ID, func(offers int) {
+			if time.Since(told) > 5*time.Second {
+				told = time.Now()
+				fmt.Fprintf(a.stderr, "generation %d: %d offers\n", g.ID, offers)
+			}
+		})
+		if err != nil {
+			return g, err
+		}
+		return proven(project.Finish(ctx, pool, g.ID))
+	})
+	verify := &cobra.Command{
+		Use:     "verify GENERATION",
+		Short:   "Count and hash a generation, and derive from history what it must hold",
+		Long:    "Reads all of the generation and of history, in one snapshot; what is missing or differs is named. It changes nothing.",
+		Example: "  offerlog generation verify 2 --json",
+		Args:    oneArg("GENERATION"),
+	}
+	a.onGenerations(verify, func(ctx context.Context, pool *pgxpool.Pool, args []string, _ project.Command) (g generation, err error) {
+		id, err := parseGeneration(args[0])
+		if err != nil {
+			return g, err
+		}
+		p, err := project.Prove(ctx, pool, id)
+		if err != nil {
+			return g, err
+		}
+		for _, w := range p.Wrong {
+			fmt.Fprintf(a.stderr, "%s: %s\n", w.Key, w.How)
+		}
+		return proven(p, p.Err())
+	})
+	switched := &cobra.Command{
+		Use:   "switch GENERATION",
+		Short: "Let readers see a generation, if it is complete",
+		Long: "Proves the generation as verify does, and moves the pointer: one row. Each partition publishes, with its next batch, what the\n" +
+			"generation shows otherwise than was published. The one before is projected on until it is retired. One that is empty, or has\n" +
+			"fewer than nine tenths of the offers for sale, needs a reason.",
+		Example: "  offerlog generation switch 2",
+		Args:    oneArg("GENERATION"),
+	}
+	a.onGenerations(switched, func(ctx context.Context, pool *pgxpool.Pool, args []string, c project.Command) (generation, error) {
+		id, err := parseGeneration(args[0])
+		if err != nil {
+			return generation{}, err
+		}
+		return pointed(project.Switch(ctx, pool, id, c))
+	})
+	rollback := &cobra.Command{
+		Use:     "rollback",
+		Short:   "Let readers see the generation again that they saw before the last switch",
+		Example: "  offerlog generation rollback --reason \"ticket 4411\"",
+		Args:    noArgs,
+	}
+	a.onGenerations(rollback, func(ctx context.Context, pool *pgxpool.Pool, _ []string, c project.Command) (generation, error) {
+		return pointed(project.Rollback(ctx, pool, c))
+	})
+	retire := &cobra.Command{
+		Use:     "retire GENERATION",
+		Short:   "Project no more into a generation that readers do not see, and remove its rows",
+		Example: "  offerlog generation retire 1",
+		Args:    oneArg("GENERATION"),
+	}
+	a.onGenerations(retire, func(ctx context.Context, pool *pgxpool.Pool, args []string, c project.Command) (g generation, err error) {
+		if g.ID, err = parseGeneration(args[0]); err != nil {
+			return g, err
+		}
+		g.State = "retired"
+		_, err = project.Retire(ctx, pool, g.ID, c)
+		return g, err
+	})
+	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), verify, switched, rollback, retire)
+}
+
+// A generation, as commands print it.
+type generation struct {
+	view.Generation
+	State string `json:"status"` // complete, building, damaged, retired
+}
+
+// complete is a generation that was found to be so.
+func complete(m view.Manifest) generation {
+	return generation{view.Generation{ID: m.Generation, Manifest: &m}, "complete"}
+}
+
+func proven(p project.Proof, err error) (generation, error) { return complete(p.Manifest), err }
+
+// pointed is a generation that readers see from now on.
+func pointed(m view.Manifest, err error) (generation, error) {
+	g := complete(m)
+	g.Active = err == nil
+	return g, err
+}
+
+func parseGeneration(text string) (int, error) {
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, usage("run offerlog generation list", "%q is no generation", text)
+	}
+	return int(id), nil
+}
+
+// onGenerations gives a command the database as the projector, and who does it and why.
+func (a *app) onGenerations(cmd *cobra.Command, f func(ctx context.Context, pool *pgxpool.Pool, args []string, c project.Command) (generation, error)) {
+	var c project.Command
+	cmd.Flags().StringVar(&c.Actor, "actor", userName(), "who does this")
+	cmd.Flags().StringVar(&c.Reason, "reason", "", "why; kept with it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pool, err := a.openProjector(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		g, err := f(cmd.Context(), pool, args, c)
+		if err != nil {
+			return refusedGeneration(err)
+		}
+		return a.showGenerations([]generation{g})
+	}
+}
+
+func (a *app) openProjector(ctx context.Context) (*pgxpool.Pool, error) {
+	a.findDev()
+	pool, err := a.openPostgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRoles(ctx, pool, []postgres.Role{postgres.Project}); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// refusedGeneration gives a refusal its name, exit code and next step.
+func refusedGeneration(err error) error {
+	for _, r := range []struct {
+		is error
+		exitError
+	}{
+		{view.ErrNoGeneration, exitError{exit: exitNotFound, code: "no_generation", hint: "run offerlog generation list"}},
+		{project.ErrNotBefore, exitError{exit: exitNotFound, code: "no_generation", hint: "run offerlog generation list"}},
+		{view.ErrNoCheckpoint, exitError{exit: exitNotFound, code: "nothing_projected", hint: "start offerlog run --roles project once"}},
+		{project.ErrIncomplete, exitError{exit: exitConflict, code: "generation_incomplete", hint: "run offerlog generation build with its number, or build another one"}},
+		{project.ErrShrunken, exitError{exit: exitConflict, code: "generation_shrunken", hint: "give --reason if that is right"}},
+		{project.ErrInUse, exitError{exit: exitConflict, code: "generation_in_use", hint: "switch to another one; a partition publishes the one before until its next event"}},
+	} {
+		if errors.Is(err, r.is) {
+			r.err = err
+			return &r.exitError
+		}
+	}
+	return err
+}
+
+func (a *app) generationListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "Print the generations, each counted and hashed",
+		Long:    "Status is what counting and hashing finds, as verify does: nothing that a builder has written is believed.",
+		Example: "  offerlog generation list --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			pool, err := a.openProjector(ctx)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			var list []view.Generation
+			err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+				list, err = view.Generations(ctx, tx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			shown := make([]generation, len(list))
+			for i, g := range list {
+				if shown[i] = (generation{g, "retired"}); g.RetiredAt != nil {
+					continue
+				}
+				p, err := project.Prove(ctx, pool, g.ID)
+				if err != nil {
+					return err
+				}
+				switch {
+				case p.Complete():
+					shown[i].State = "complete"
+				case g.Manifest == nil:
+					shown[i].State = "building"
+				default:
+					shown[i].State = "damaged"
+				}
+				shown[i].Manifest = &p.Manifest
+			}
+			return a.showGenerations(shown)
+		},
+	}
+}
+
+func (a *app) showGenerations(list []generation) error {
+	return show(a, "GENERATION\tACTIVE\tSTATUS\tOFFERS\tDELETED\tDIGEST", list, func(g generation) string {
+		var (
+			n view.Counts
+			d offer.Digest
+		)
+		if g.Manifest != nil {
+			n, d = g.Manifest.Counts, g.Manifest.Digest
+		}
+		active := ""
+		if g.Active {
+			active = "yes"
+		}
+		return cells(decimal(int64(g.ID)), active, g.State, decimal(n.Offers), decimal(n.Deleted), d.String())
+	})
+}

@@ -1,0 +1,335 @@
+package view
+
+import (
+	"context"
+	_ "embed" // for the statements
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+)
+
+var (
+	//go:embed make.sql
+	makeSQL string
+	//go:embed known.sql
+	knownSQL string
+	//go:embed fill.sql
+	fillSQL string
+	//go:embed derive.sql
+	deriveSQL string
+	//go:embed wrong.sql
+	wrongSQL string
+	//go:embed differing.sql
+	differingSQL string
+	//go:embed generations.sql
+	generationsSQL string
+	//go:embed manifest.sql
+	manifestSQL string
+	//go:embed note.sql
+	noteSQL string
+	//go:embed point.sql
+	pointSQL string
+	//go:embed retire.sql
+	retireSQL string
+	//go:embed mappings.sql
+	mappingsSQL string
+	//go:embed before.sql
+	beforeSQL string
+)
+
+// ErrNoGeneration reports a generation that there is not, or that is retired.
+var ErrNoGeneration = errors.New("no such generation")
+
+// What operators do with generations.
+const (
+	Built      = "build"
+	Switched   = "switch"
+	RolledBack = "rollback"
+	Retired    = "retire"
+)
+
+// A Generation is one complete build of the view, or one that is to become so.
+type Generation struct {
+	ID        int        `json:"generation"`
+	CreatedAt time.Time  `json:"created_at"`
+	RetiredAt *time.Time `json:"retired_at,omitempty"`
+	Active    bool       `json:"active"` // readers see it
+	Manifest  *Manifest  `json:"manifest,omitempty"`
+}
+
+// ManifestSchema names the form of a Manifest.
+const ManifestSchema = "manifest.v1"
+
+// A Manifest says what a generation held when it was last found complete, and by which inputs: from history, which only grows, the
+// same can be derived at any time.
+type Manifest struct {
+	Schema     string           `json:"schema"`
+	Generation int              `json:"generation"`
+	Mappings   []MappingVersion `json:"mappings"` // that the offers shown were read under
+	Partitions []Position       `json:"partitions"`
+	Counts
+	Digest offer.Digest `json:"digest"` // Sum of the rows
+}
+
+// A MappingVersion names a reading of a feed.
+type MappingVersion struct {
+	Tenant string `json:"tenant"`
+	Feed   string `json:"feed"`
+	// Version is 0 for deletions that a snapshot implies.
+	Version int `json:"version"`
+}
+
+// A Position is how far a partition of observations was projected.
+type Position struct {
+	Partition int32     `json:"partition"`
+	TopicID   uuid.UUID `json:"topic_id"`
+	Next      int64     `json:"next"`
+	Lanes     []int     `json:"lanes"`
+	UpTo      []int64   `json:"upto"` // the number reached of each of the lanes
+}
+
+// Position is the checkpoint as a manifest has it.
+func (c Checkpoint) Position() Position {
+	lanes, applied := c.Applied.columns()
+	return Position{c.Partition, c.TopicID, c.Next, lanes, applied}
+}
+
+// Checkpoint is the position as one of a generation.
+func (p Position) Checkpoint(generation int) Checkpoint {
+	c := Checkpoint{Generation: generation, Partition: p.Partition, TopicID: p.TopicID, Next: p.Next, Applied: make(Vector, len(p.Lanes))}
+	for i, l := range p.Lanes {
+		c.Applied[l] = p.UpTo[i]
+	}
+	return c
+}
+
+// Counts are of rows.
+type Counts struct {
+	Offers  int64 `json:"offers"`
+	Deleted int64 `json:"deleted"` // of these; those of which no claim counts among them
+}
+
+// Count counts an offer.
+func (n *Counts) Count(o Offer) {
+	n.Offers++
+	if o.Deleted {
+		n.Deleted++
+	}
+}
+
+// Generations returns all of them, the oldest first.
+func Generations(ctx context.Context, q Querier) ([]Generation, error) {
+	rows, err := q.Query(ctx, generationsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("read the generations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (g Generation, err error) {
+		var manifest []byte
+		if err := row.Scan(&g.ID, &g.CreatedAt, &g.RetiredAt, &g.Active, &manifest); err != nil || manifest == nil {
+			return g, err
+		}
+		return g, json.Unmarshal(manifest, &g.Manifest)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the generations: %w", err)
+	}
+	return list, nil
+}
+
+// Make makes a generation at the places where the active one stands: from here on every batch is projected into it too. Filled it
+// is by Fill.
+func Make(ctx context.Context, tx pgx.Tx) (id int, err error) {
+	list, err := take(ctx, tx, nil)
+	if err == nil && len(list) == 0 {
+		err = ErrNoCheckpoint
+	}
+	if err == nil {
+		err = tx.QueryRow(ctx, makeSQL).Scan(&id)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("make a generation: %w", err)
+	}
+	return id, nil
+}
+
+// A Place is an offer in the order of History; the zero value is before all.
+type Place struct {
+	Tenant string
+	Offer  uuid.UUID
+}
+
+// History returns the next offers after a place that history knows, at most so many, and the place of the last.
+func History(ctx context.Context, q Querier, after Place, limit int) (offers []offer.Key, last Place, err error) {
+	rows, err := q.Query(ctx, knownSQL, after.Tenant, after.Offer, limit)
+	if err != nil {
+		return nil, after, fmt.Errorf("read the offers of history: %w", err)
+	}
+	last = after
+	offers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k offer.Key, err error) {
+		err = row.Scan(&last.Tenant, &last.Offer, &k.Account, &k.Record)
+		k.Tenant = last.Tenant
+		return k, err
+	})
+	if err != nil {
+		return nil, after, fmt.Errorf("read the offers of history: %w", err)
+	}
+	return offers, last, nil
+}
+
+// Fill writes the rows that a generation lacks of offers of a partition, as far as the partition is projected. The rows that it has
+// stay, so doing it again does nothing.
+func Fill(ctx context.Context, tx pgx.Tx, generation int, partition int32, offers []offer.Key) error {
+	list, err := Take(ctx, tx, partition)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if c.Generation != generation {
+			continue
+		}
+		tenants, ids := columns(offers)
+		lanes, applied := c.Applied.columns()
+		if _, err := tx.Exec(ctx, fillSQL, generation, partition, lanes, applied, tenants, ids); err != nil {
+			return fmt.Errorf("fill generation %d with %d offers: %w", generation, len(offers), err)
+		}
+		return nil
+	}
+	return fmt.Errorf("fill generation %d: %w", generation, ErrNoGeneration)
+}
+
+// Derive yields what a generation must hold of offers at a checkpoint, from history alone.
+func Derive(ctx context.Context, q Querier, c Checkpoint, offers []offer.Key) ([]Offer, error) {
+	tenants, ids := columns(offers)
+	lanes, applied := c.Applied.columns()
+	rows, err := q.Query(ctx, deriveSQL, lanes, applied, tenants, ids)
+	if err != nil {
+		return nil, fmt.Errorf("derive %d offers: %w", len(offers), err)
+	}
+	list, err := pgx.CollectRows(rows, scanOffer)
+	if err != nil {
+		return nil, fmt.Errorf("derive %d offers: %w", len(offers), err)
+	}
+	return list, nil
+}
+
+// A Wrong row is one that a generation lacks, has too many, or has otherwise than history says.
+type Wrong struct {
+	offer.Key
+	How string // missing, extra, differs
+}
+
+// WrongOf returns which of offers a generation does not show as history says at a checkpoint.
+func WrongOf(ctx context.Context, q Querier, c Checkpoint, offers []offer.Key) ([]Wrong, error) {
+	tenants, ids := columns(offers)
+	lanes, applied := c.Applied.columns()
+	rows, err := q.Query(ctx, wrongSQL, c.Generation, lanes, applied, tenants, ids)
+	if err != nil {
+		return nil, fmt.Errorf("compare %d offers: %w", len(offers), err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Wrong, err error) {
+		return w, row.Scan(&w.Tenant, &w.Account, &w.Record, &w.How)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare %d offers: %w", len(offers), err)
+	}
+	return list, nil
+}
+
+// Differing returns what a generation shows of the offers of a checkpoint's partition otherwise than was published. What was
+// published of an offer that it lacks, and that another generation has, is collected.
+func Differing(ctx context.Context, tx pgx.Tx, c Checkpoint, other int) ([]Change, error) {
+	rows, err := tx.Query(ctx, differingSQL, c.Generation, c.Partition, other)
+	if err != nil {
+		return nil, fmt.Errorf("compare generation %d with what is published: %w", c.Generation, err)
+	}
+	changes, err := pgx.CollectRows(rows, scanChange)
+	if err != nil {
+		return nil, fmt.Errorf("compare generation %d with what is published: %w", c.Generation, err)
+	}
+	return changes, nil
+}
+
+// Mappings returns which readings a generation shows.
+func Mappings(ctx context.Context, q Querier, generation int) ([]MappingVersion, error) {
+	rows, err := q.Query(ctx, mappingsSQL, generation)
+	if err != nil {
+		return nil, fmt.Errorf("read the mappings of generation %d: %w", generation, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[MappingVersion])
+	if err != nil {
+		return nil, fmt.Errorf("read the mappings of generation %d: %w", generation, err)
+	}
+	return list, nil
+}
+
+// SetManifest keeps the manifest of a generation.
+func SetManifest(ctx context.Context, tx pgx.Tx, m Manifest) error {
+	b, err := json.Marshal(m)
+	if err == nil {
+		_, err = tx.Exec(ctx, manifestSQL, m.Generation, b)
+	}
+	if err != nil {
+		return fmt.Errorf("write the manifest of generation %d: %w", m.Generation, err)
+	}
+	return nil
+}
+
+// Note keeps what an operator did with a generation, and why.
+func Note(ctx context.Context, tx pgx.Tx, action string, generation int, actor, reason string) error {
+	if _, err := tx.Exec(ctx, noteSQL, action, generation, actor, reason); err != nil {
+		return fmt.Errorf("note the %s of generation %d: %w", action, generation, err)
+	}
+	return nil
+}
+
+// Before returns the generation that was active before the last switch; pgx.ErrNoRows where there was none.
+func Before(ctx context.Context, tx pgx.Tx) (id int, err error) {
+	if err := tx.QueryRow(ctx, beforeSQL).Scan(&id); err != nil {
+		return 0, fmt.Errorf("find the generation before: %w", err)
+	}
+	return id, nil
+}
+
+// Point makes a generation the active one: readers see it from the commit on, and each partition hands over with its next batch.
+func Point(ctx context.Context, tx pgx.Tx, generation int) error {
+	if _, err := take(ctx, tx, nil); err != nil {
+		return fmt.Errorf("lock all checkpoints: %w", err)
+	}
+	tag, err := tx.Exec(ctx, pointSQL, generation)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrNoGeneration
+	}
+	if err != nil {
+		return fmt.Errorf("switch to generation %d: %w", generation, err)
+	}
+	return nil
+}
+
+// Retire ends a generation that is not active and that no partition publishes: nothing more is projected into it.
+func Retire(ctx context.Context, tx pgx.Tx, generation int) error {
+	if _, err := take(ctx, tx, nil); err != nil {
+		return fmt.Errorf("lock all checkpoints: %w", err)
+	}
+	tag, err := tx.Exec(ctx, retireSQL, generation)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrNoGeneration
+	}
+	if err != nil {
+		return fmt.Errorf("retire generation %d: %w", generation, err)
+	}
+	return nil
+}
+
+// Clear removes at most so many rows of a generation that is retired, and returns how many.
+func Clear(ctx context.Context, tx pgx.Tx, generation, limit int) (n int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT clear($1, $2)", generation, limit).Scan(&n); err != nil {
+		return 0, fmt.Errorf("remove the rows of generation %d: %w", generation, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,3 @@
+UPDATE generation AS g
+   SET manifest = $2
+ WHERE g.id = $1;

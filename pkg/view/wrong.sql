@@ -1,0 +1,9 @@
+-- Of the offers ($4, $5) those that generation $1 does not show as history says as far as the numbers ($2, $3) reach.
+SELECT t.tenant, coalesce(s.account, c.account), coalesce(s.record, c.record),
+       CASE WHEN c.offer IS NULL THEN 'missing' WHEN s.account IS NULL THEN 'extra' ELSE 'differs' END
+  FROM unnest($4::text[], $5::uuid[]) AS t (tenant, offer)
+  LEFT JOIN LATERAL stands(t.tenant, t.offer, $2::int[], $3::bigint[]) AS s ON true
+  LEFT JOIN current_offer AS c ON (c.tenant, c.generation, c.offer) = (t.tenant, $1::int, t.offer)
+ WHERE (s.account, s.record, s.strong, s.ord, s.mapping_version, s.content, s.observation, s.deleted, s.flags, s.item)
+       IS DISTINCT FROM (c.account, c.record, c.strong, c.ord, c.mapping_version, c.content, c.observation, c.deleted, c.flags, c.item)
+ ORDER BY t.tenant, t.offer;

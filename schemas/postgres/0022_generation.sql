@@ -1,0 +1,85 @@
+-- +goose Up
+-- A generation is made beside the active one, and every batch is projected into all that are not retired: they stand at the same
+-- place of each partition always. Whether one is complete is found by counting and hashing, and stands in no column; the manifest
+-- says what it held when it was last found so.
+ALTER TABLE generation ADD COLUMN manifest jsonb;
+GRANT INSERT (id), UPDATE (manifest, retired_at) ON generation TO offerlog_project;
+GRANT UPDATE (active) ON generation_pointer TO offerlog_project;
+
+-- Which generation a partition publishes: the pointer's, from the partition's first batch after it moved.
+ALTER TABLE projection ADD COLUMN publishes bool NOT NULL DEFAULT false;
+UPDATE projection SET publishes = true;
+
+-- What operators did with generations, in order.
+CREATE TABLE generation_decision (
+    n           int         PRIMARY KEY,
+    action      text        NOT NULL CHECK (action IN ('build', 'switch', 'rollback', 'retire')),
+    generation  int         NOT NULL REFERENCES generation (id),
+    before      int         NOT NULL REFERENCES generation (id), -- the active one until then
+    actor       text        NOT NULL,
+    reason      text        NOT NULL,
+    recorded_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+ALTER TABLE generation_decision OWNER TO offerlog_owner;
+GRANT SELECT, INSERT ON generation_decision TO offerlog_project;
+GRANT SELECT ON generation_decision TO offerlog_inspector, offerlog_read, offerlog_audit;
+
+-- +goose StatementBegin
+-- stands is the row that a generation has of an offer within a vector: none where no claim of it is there, or where it shows a
+-- deletion that is collected.
+CREATE FUNCTION stands(of_tenant text, of_offer uuid, lanes int[], upto bigint[])
+    RETURNS TABLE (account text, record text, strong bool, ord bigint, mapping_version int, content bytea, observation uuid,
+                   deleted bool, flags text[], item text[])
+    LANGUAGE sql STABLE AS $$
+    SELECT coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content, f.observation,
+           coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
+      FROM (VALUES (true)) AS one
+      LEFT JOIN LATERAL fold(of_tenant, of_offer, lanes, upto, NULL) AS f ON true
+      LEFT JOIN LATERAL (SELECT c.account, c.record
+                           FROM candidates(of_tenant, of_offer, lanes, upto, NULL) AS c
+                          WHERE f.observation IS NULL
+                          LIMIT 1) AS k ON true
+     WHERE coalesce(f.account, k.account) IS NOT NULL
+       AND NOT CASE WHEN f.deleted THEN collected(of_tenant, of_offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION stands OWNER TO offerlog_owner;
+
+-- shown_digest is that of what is published of a row: another winner with the same content is not published again.
+CREATE FUNCTION shown_digest(content bytea, deleted bool, flags text[], item text[]) RETURNS bytea
+    LANGUAGE sql STABLE AS $$
+    SELECT sha256(coalesce(content, '') || boolsend(deleted)
+                  || convert_to(array_to_string(flags, ',') || coalesce(chr(31) || array_to_string(item, chr(31)), ''), 'UTF8'))
+$$;
+ALTER FUNCTION shown_digest OWNER TO offerlog_owner;
+
+GRANT CREATE ON SCHEMA public TO offerlog_inspector;
+-- +goose StatementBegin
+-- clear removes the checkpoints and at most so many rows of a retired generation, and says how many rows. The projector has no right
+-- to remove anything: this runs with that of a role that nobody logs in as.
+CREATE FUNCTION clear(of_generation int, at_most int) RETURNS bigint
+    LANGUAGE sql VOLATILE SECURITY DEFINER
+BEGIN ATOMIC
+    WITH ended AS (
+        DELETE FROM public.projection AS p
+         USING public.generation AS g
+         WHERE p.generation = of_generation
+           AND g.id = of_generation
+           AND g.retired_at IS NOT NULL),
+    gone AS (
+        DELETE FROM public.current_offer AS c
+         WHERE c.ctid = ANY (ARRAY(SELECT x.ctid
+                                     FROM public.current_offer AS x
+                                     JOIN public.generation AS g ON g.id = x.generation
+                                    WHERE x.generation = of_generation
+                                      AND g.retired_at IS NOT NULL
+                                    LIMIT at_most))
+        RETURNING true)
+    SELECT count(*) FROM gone;
+END;
+-- +goose StatementEnd
+ALTER FUNCTION clear OWNER TO offerlog_inspector;
+REVOKE CREATE ON SCHEMA public FROM offerlog_inspector;
+REVOKE EXECUTE ON FUNCTION clear FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION clear TO offerlog_project;
+GRANT DELETE ON projection TO offerlog_inspector;
