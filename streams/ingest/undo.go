@@ -120,16 +120,23 @@ func (c *standingDecision) apply(ctx context.Context, tx pgx.Tx, st *settlement,
 	if err != nil {
 		return nil, err
 	}
-	before, found := last[d.ID]
-	if here := st.decidedHere(d.Subject); here != nil {
-		before, found = here.Standing, true
-	}
+	before, found := st.standingOf(d.Subject, last)
 	if found && before == d.Standing || !found && d.Standing == decision.Counting {
 		return refusal("", "nothing would change: the %s %s already", d.Kind, map[bool]string{true: "counts", false: "is out of the count"}[d.Standing == decision.Counting]), nil
 	}
 	d.Command = &e.key.Delivery
 	st.decide(e, d)
 	return nil, nil
+}
+
+// standingOf is how the claims of a subject count by the decisions that history holds (last) and those of this batch; found is
+// false where nothing was decided.
+func (st *settlement) standingOf(s decision.Subject, last map[uuid.UUID]decision.Standing) (standing decision.Standing, found bool) {
+	if here := st.decidedHere(s); here != nil {
+		return here.Standing, true
+	}
+	standing, found = last[s.ID]
+	return standing, found
 }
 
 // catalogue reports whether a page belongs to a run that counts as a whole.

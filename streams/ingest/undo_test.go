@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -117,6 +118,7 @@ func TestDecisionsOfOneBatchFollowOneAnother(t *testing.T) {
 			s.ApplyFeed(specOf(t, ""))
 			s.Feed(s.rng, delivery("D1", row("A", 1, "5"), "runid", "R1", "page", "1", "pages", "1"))
 			s.SettleOffers()
+			ofD1 := window(time.Now().Add(-time.Hour), s.ticks())
 			first.Stop()
 
 			const (
@@ -138,6 +140,7 @@ func TestDecisionsOfOneBatchFollowOneAnother(t *testing.T) {
 				{streams.FeedSuspendType, theFeed, false}, {streams.FeedSuspendType, theFeed, true},
 				{streams.FeedResumeType, theFeed, false}, {streams.FeedResumeType, theFeed, true},
 				{streams.UndoType, one, false}, {streams.UndoType, one, true}, {streams.RedoType, one, false}, {streams.RedoType, one, true},
+				{streams.UndoType, ofD1, false}, {streams.UndoType, ofD1, true}, {streams.RedoType, ofD1, false}, {streams.RedoType, ofD1, true},
 				{streams.ItemLinkType, link, false}, {streams.ItemLinkType, link, true},
 				{streams.ItemUnlinkType, unlink, false}, {streams.ItemUnlinkType, unlink, true}, {streams.ItemLinkType, link, false},
 				{streams.RunReject, theRun, false}, {streams.RunReject, theRun, true},

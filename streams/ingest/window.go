@@ -112,12 +112,12 @@ func (c *windowDecision) decideDeliveries(ctx context.Context, tx pgx.Tx, st *se
 		verdict, standing = decision.Retracted, decision.NotCounting
 	}
 	for _, id := range single {
-		before, found := last[id]
+		of := decision.Subject{Tenant: c.tenant, Kind: decision.Delivery, ID: id}
+		before, found := st.standingOf(of, last)
 		if found && before == standing || !found && !c.undo {
 			continue
 		}
-		st.decide(e, decision.Decision{Subject: decision.Subject{Tenant: c.tenant, Kind: decision.Delivery, ID: id}, Verdict: verdict, Standing: standing,
-			Reason: c.reason, Actor: c.actor, Command: &e.key.Delivery})
+		st.decide(e, decision.Decision{Subject: of, Verdict: verdict, Standing: standing, Reason: c.reason, Actor: c.actor, Command: &e.key.Delivery})
 		n++
 	}
 	standings, err := run.Standings(ctx, tx, decision.Sort(whole))
