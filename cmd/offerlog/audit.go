@@ -23,24 +23,29 @@ func (a *app) auditCommand() *cobra.Command {
 	}
 }
 
-func (a *app) audit(ctx context.Context) error {
+// holdToInvariants audits the servers of the settings, or of a running dev.
+func (a *app) holdToInvariants(ctx context.Context) (r audit.Report, err error) {
 	in, err := a.lookInto(ctx)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer in.close()
 	inputs := audit.Inputs{Pool: in.pool, Cluster: a.settings.Cluster()}
 	if a.settings.Archive != "" {
 		evidence, files, err := a.openArchive(in.pool)
 		if err != nil {
-			return err
+			return r, err
 		}
 		defer func() { _ = files.Close() }() // it was only read
 		mapper := mapping.NewChild(mapping.Config{})
 		defer func() { _ = mapper.Close() }() // it has answered
 		inputs.Archive, inputs.Mapper = evidence, mapper
 	}
-	report, err := audit.Run(ctx, inputs)
+	return audit.Run(ctx, inputs)
+}
+
+func (a *app) audit(ctx context.Context) error {
+	report, err := a.holdToInvariants(ctx)
 	if err != nil {
 		return err
 	}

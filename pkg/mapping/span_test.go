@@ -82,10 +82,10 @@ func TestSpanReadAloneIsTheRow(t *testing.T) {
 		var b bytes.Buffer
 		b.WriteString(map[string]string{KindJSON: "[", KindCSV: "a,b\n"}[kind])
 		for i, text := range texts {
-			switch line, _ := json.Marshal(map[string]string{"a": text}); {
-			case kind == KindCSV:
+			switch line, _ := json.Marshal(map[string]string{"a": text}); kind {
+			case KindCSV:
 				fmt.Fprintf(&b, "\"%s\",%d%s", strings.ReplaceAll(text, `"`, `""`), i, rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(rt, "end"))
-			case kind == KindNDJSON:
+			case KindNDJSON:
 				fmt.Fprintf(&b, "%s\n", line)
 			default:
 				fmt.Fprintf(&b, "%s%s", strings.Repeat(" ,\n", min(i, 1)), line)

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -27,6 +28,20 @@ func Sum(b []byte) Digest { return sha256.Sum256(b) }
 
 // String is lower-case hex.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText writes the digest as String does.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Plus is the sum of two digests modulo 2^256, as big-endian numbers: that of several is theirs in whatever order.
+func (d Digest) Plus(other Digest) (sum Digest) {
+	var carry uint64
+	for i := len(d) - 8; i >= 0; i -= 8 {
+		var word uint64
+		word, carry = bits.Add64(binary.BigEndian.Uint64(d[i:]), binary.BigEndian.Uint64(other[i:]), carry)
+		binary.BigEndian.PutUint64(sum[i:], word)
+	}
+	return sum
+}
 
 // DigestPrefix stands before a digest that a publisher declares, and says of which kind it is.
 const DigestPrefix = "sha256:"

@@ -2,12 +2,9 @@ package view
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed" // for the statement
-	"encoding/binary"
 	"fmt"
 	"iter"
-	"math/bits"
 	"strings"
 
 	"github.com/google/uuid"
@@ -105,7 +102,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 // offer of which no claim counts it is the key and "none". Where a link gives the winner's item, its parts follow, each behind
 // a tab.
 func Sum(offers iter.Seq[Offer]) offer.Digest {
-	var sum [4]uint64 // most significant first
+	var sum offer.Digest
 	for o := range offers {
 		line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%s", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
 			o.Rank.ID, o.Deleted, o.Flags)
@@ -115,17 +112,9 @@ func Sum(offers iter.Seq[Offer]) offer.Digest {
 		if o.None {
 			line = o.Key.String() + "\tnone"
 		}
-		h := sha256.Sum256([]byte(line))
-		var carry uint64
-		for i := len(sum) - 1; i >= 0; i-- {
-			sum[i], carry = bits.Add64(sum[i], binary.BigEndian.Uint64(h[8*i:]), carry)
-		}
+		sum = sum.Plus(offer.Sum([]byte(line)))
 	}
-	var d offer.Digest
-	for i, n := range sum {
-		binary.BigEndian.PutUint64(d[8*i:], n)
-	}
-	return d
+	return sum
 }
 
 // Digest is the Sum of the rows of a generation that q can see: under a worker's role all of them, under a reader's those

@@ -154,6 +154,8 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 			a.found(Violation{Invariant: "I5", What: "a row makes two claims", Where: whereOf(e)})
 		}
 		byRow[claim(e).Row] = e
+		c := claim(e)
+		a.have(groupOf(stageHistory, e.Key.Tenant, e.Feed, c.RecordedAt), claimDigest(e.Observation.ID(), e.Content.Digest(), c.Delivery, c.Row, c.ObservedAt))
 	}
 	var conflicts []history.Observation
 	for i := range res.Rows {
@@ -165,6 +167,9 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 			want.Revise(e.RevisionKey)
 		}
 		delete(byRow, row.Number)
+		if e != nil || rejected[row.Number].Reason != offer.ReasonRevisionConflict {
+			a.want(groupOf(stageHistory, d.Tenant, d.Feed, d.RecordedAt), claimDigest(want.ID(), want.Rank.Content, want.Delivery, row.Number, want.ObservedAt))
+		}
 		switch conflict := rejected[row.Number]; {
 		case conflict.Reason == offer.ReasonRevisionConflict && e == nil:
 			delete(rejected, row.Number)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,7 @@ type outcome struct {
 	AmbiguousOrder   int
 	Rejected         int
 	Rejections       []offer.Fault
+	RecordedAt       time.Time
 	FirstSeq         int64
 	LastSeq          int64
 	SHA256           []byte `db:"sha256"` // of its entry; nil: it has none

@@ -139,6 +139,12 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 	bad := func(invariant, what, format string, args ...any) {
 		a.found(Violation{Invariant: invariant, What: what, Where: w, Detail: fmt.Sprintf(format, args...)})
 	}
+	if some {
+		a.want(groupShown(want, claims), view.Sum(slices.Values([]view.Offer{want})))
+	}
+	if shown != nil {
+		a.have(groupShown(shown.Offer, claims), view.Sum(slices.Values([]view.Offer{shown.Offer})))
+	}
 	switch {
 	case !some && shown == nil:
 		return
@@ -163,6 +169,15 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 	if sum := stateDigest(want); shown.revision == 0 || shown.digest != sum {
 		bad("I13", "what is published of an offer is not what its claims say", "revision %d has digest %s, want %s", shown.revision, shown.digest, sum)
 	}
+}
+
+// groupShown is the group of what an offer shows, by the one of its claims that it is.
+func groupShown(o view.Offer, claims []history.Event) group {
+	i := slices.IndexFunc(claims, func(e history.Event) bool { return !o.None && e.Rank.ID == o.Rank.ID })
+	if i < 0 {
+		return group{stage: stageView, tenant: o.Key.Tenant}
+	}
+	return groupOf(stageView, o.Key.Tenant, claims[i].Feed, claims[i].RecordedAt)
 }
 
 func describe(o view.Offer) string {

@@ -12,7 +12,7 @@ SELECT o."offset", o.item, o.tenant, o.delivery, coalesce(o.feed, '') AS feed, c
        coalesce(o.event_id, '') AS event_id, coalesce(o.event_type, '') AS event_type, coalesce(o.declared, '') AS declared,
        o.outcome,
        coalesce(o.canonicalization, '') AS canonicalization, o.fingerprint, o.archived, coalesce(o.artifact_id, '') AS artifact_id,
-       coalesce(o.mapping_version, 0) AS mapping_version, o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, o.rejections,
+       coalesce(o.mapping_version, 0) AS mapping_version, o.rows, o.saved, o.duplicate, o.old, o.ambiguous_order, o.rejected, o.rejections, o.recorded_at,
        coalesce(o.first_seq, 0) AS first_seq, coalesce(o.last_seq, 0) AS last_seq, e.sha256, coalesce(p.release, 0) AS release,
        coalesce(p.row, 0) AS release_row, p.lane IS NOT NULL AS replayed,
        o.archived OR o.outcome = 'quarantined' AND EXISTS (SELECT

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -280,7 +281,19 @@ func (a *auditor) holdEvent(l *lane, e *history.Event, book ledger) error {
 	}
 	want := newMark(e.ID().String(), kind, e.Key.Tenant, e.Key.String(), body)
 	want.partition = kafka.PartitionOf(e.Key.String(), len(topic.Ends))
-	a.holdMark(streams.Observations, book.take(numbered{lane: l.ID, seq: c.Seq}), want, c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0, whereOf(e))
+	must := c.Seq <= max(l.Published, a.log.cursor[l.ID]) && topic.Starts[want.partition] == 0
+	have, g, sum := book.take(numbered{lane: l.ID, seq: c.Seq}), groupOf(stageLog, e.Key.Tenant, e.Feed, c.RecordedAt), offer.Sum(body)
+	there := have.end > 0
+	if must || there {
+		a.want(g, sum)
+	}
+	if there {
+		if have.differences(want) != "" {
+			sum = offer.Digest{} // what it says is told as a violation
+		}
+		a.have(g, sum)
+	}
+	a.holdMark(streams.Observations, have, want, must, whereOf(e))
 	return nil
 }
 
@@ -464,10 +477,22 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		revision int64
 		sum      []byte
 		lane     int
+		feed     string
+		recorded *time.Time
 	)
-	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.Account, &key.Record, &revision, &sum, &lane}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.Account, &key.Record, &revision, &sum, &lane, &feed, &recorded}, func() error {
 		have, there := last[key.ID()]
 		delete(last, key.ID())
+		if revision <= published[lane] {
+			g := group{stage: stageOffers, tenant: key.Tenant}
+			if recorded != nil {
+				g = groupOf(stageOffers, key.Tenant, feed, *recorded)
+			}
+			a.want(g, announced(key, revision, digest(sum)))
+			if there {
+				a.have(g, announced(key, have.seq, have.digest))
+			}
+		}
 		w := Where{Tenant: key.Tenant, Offer: key.String(), Topic: streams.CurrentOffers, Lane: lane, Seq: revision}
 		switch {
 		case revision > published[lane]: // still to come
@@ -490,6 +515,11 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		a.found(Violation{Invariant: "I9", What: "an offer is published that the view does not have", Where: Where{Offer: id.String(), Topic: streams.CurrentOffers, Lane: have.lane, Seq: have.seq}})
 	}
 	return nil
+}
+
+// announced is the digest of a change of an offer: its revision, and what the view publishes of it.
+func announced(key offer.Key, revision int64, state offer.Digest) offer.Digest {
+	return offer.Sum(fmt.Appendf(nil, "%s\t%d\t%s", key, revision, state))
 }
 
 // cursors holds the copies of the relay's cursor against the log and the lanes.

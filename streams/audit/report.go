@@ -11,6 +11,8 @@ import (
 // A Report says of each invariant what was looked at and what was found.
 type Report struct {
 	Invariants []Invariant `json:"invariants"` // I1 to I13, in order
+
+	parts map[group]*Part
 }
 
 // An Invariant is one line of the report.
@@ -137,7 +139,7 @@ func (r Report) Write(w io.Writer) error {
 
 // newReport has a line for each invariant.
 func newReport() *Report {
-	r := &Report{}
+	r := &Report{parts: map[group]*Part{}}
 	for n := range 13 {
 		r.Invariants = append(r.Invariants, Invariant{ID: fmt.Sprintf("I%d", n+1)})
 	}
