@@ -32,6 +32,17 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 // MarshalText writes the digest as String does.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(d) {
+		return fmt.Errorf("read a digest: got %d characters, want %d", len(text), hex.EncodedLen(len(d)))
+	}
+	if _, err := hex.Decode(d[:], text); err != nil {
+		return fmt.Errorf("read a digest: %w", err)
+	}
+	return nil
+}
+
 // Plus is the sum of two digests modulo 2^256, as big-endian numbers: that of several is theirs in whatever order.
 func (d Digest) Plus(other Digest) (sum Digest) {
 	var carry uint64

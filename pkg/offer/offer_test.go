@@ -101,6 +101,19 @@ func TestDigestText(t *testing.T) {
 	if got := d.String(); got != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("got %s", got)
 	}
+	text, err := d.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Digest
+	if err := again.UnmarshalText(text); err != nil || again != d {
+		t.Errorf("got %s and error %v, want %s again", again, err, d)
+	}
+	for _, bad := range []string{"", "ba78", d.String() + "00", "zz" + d.String()[2:]} {
+		if again.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("%q: got no error", bad)
+		}
+	}
 }
 
 func TestS_000_35_the_item_tells_apart_what_two_offers_are_of(t *testing.T) {

@@ -21,7 +21,7 @@ func TestTheRunnerFindsWhatIsWrong(t *testing.T) {
 		"another result is expected":          {late, "expected.json", `"old": 1`, `"saved": 1`, "FAIL case: event 1: got results"},
 		"another outcome is expected":         {late, "expected.json", `"outcome": "accepted"`, `"outcome": "duplicate"`, "FAIL case: event 0: got accepted"},
 		"something unknown is expected":       {late, "expected.json", `"tombstones"`, `"gravestones"`, "FAIL case: read expected.json"},
-		"a setting is not in this version":    {late, "case.json", `"order"`, `"policy": {"freshness": "24h"}, "order"`, `SKIP case: feed setting policy.freshness ("24h")`},
+		"a setting is not in this version":    {late, "case.json", `"order"`, `"policy": {"approvers": "2"}, "order"`, `SKIP case: feed setting policy.approvers ("2")`},
 		"a step is not in this version":       {steps, "case.json", `"reads_to_end"`, `"reads_to_end"}, {"n": 3, "actor": "sink", "do": "runs_to_end"`, `SKIP case: step "sink runs_to_end"`},
 		"nobody knows the step":               {steps, "case.json", `"reads_to_end"`, `"dances"`, `FAIL case: step 2: nobody knows how "worker dances" is done`},
 		"nobody knows the step's argument":    {steps, "case.json", `"reads_to_end"`, `"reads_to_end", "slowly": true`, `FAIL case: step 2: "worker reads_to_end" takes no "slowly"`},
