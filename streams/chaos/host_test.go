@@ -28,7 +28,7 @@ func TestS_003_24_a_new_host_with_an_empty_disk_resumes(t *testing.T) {
 	roles := []string{"ingest", "relay", "project", "janitor"}
 	first := in.start(faulty, "ingest.before_commit=kill:3", roles...)
 	in.applyFeed()
-	in.deliverUntilDead(first) // however many batches the deliveries come in
+	in.deliverUntilDead(first)              // however many batches the deliveries come in
 	first.diesOf("ingest.before_commit", 3) // its objects are written, and no row names them
 	if err := os.RemoveAll(in.host); err != nil {
 		t.Fatal(err)
