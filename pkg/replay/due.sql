@@ -1,5 +1,5 @@
 -- The replays of which a page is due: it is their time, and no more than $1 seconds' worth of deliveries is on its way.
-SELECT r.tenant, r.id, r.pages + 1
+SELECT r.tenant, r.id, r.pages + 1, r.resumed
   FROM replay_run AS r
  WHERE r.state = 'running'
    AND r.due <= clock_timestamp()

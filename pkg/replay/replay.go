@@ -40,6 +40,10 @@ var (
 	dueSQL string
 	//go:embed turn.sql
 	turnSQL string
+	//go:embed page.sql
+	pageSQL string
+	//go:embed set.sql
+	setSQL string
 	//go:embed answer.sql
 	answerSQL string
 	//go:embed outcomes.sql
@@ -279,44 +283,53 @@ func Lock(ctx context.Context, tx pgx.Tx, tenant string, id uuid.UUID) (r Run, o
 
 // Set puts a replay that the caller has locked into another state.
 func Set(ctx context.Context, tx pgx.Tx, r *Run, state string) error {
-	if _, err := tx.Exec(ctx, "UPDATE replay_run AS r SET state = $3 WHERE (r.tenant, r.id) = ($1, $2)", r.Tenant, r.ID, state); err != nil {
+	if _, err := tx.Exec(ctx, setSQL, r.Tenant, r.ID, state); err != nil {
 		return fmt.Errorf("set replay %s to %s: %w", r.ID, state, err)
 	}
 	return nil
 }
 
-// A Page is what one transaction sends of a replay.
+// Turn moves a replay, which the caller has locked, over a page of so many deliveries that is sent at a time: to where Next has left
+// it. last says that nothing is behind.
+func Turn(ctx context.Context, tx pgx.Tx, r *Run, sent int, last bool, at time.Time) error {
+	r.Pages++
+	due := at.Add(time.Duration(sent) * time.Second / time.Duration(r.Rate))
+	if _, err := tx.Exec(ctx, turnSQL, r.Tenant, r.ID, r.Pages, sent, r.At.Lane, r.At.Offset, r.At.Item, last, due); err != nil {
+		return fmt.Errorf("turn page %d of replay %s: %w", r.Pages, r.ID, err)
+	}
+	return nil
+}
+
+// A Page is what one transaction has sent of a replay.
 type Page struct {
-	Run        Run // as it is behind the page, which its Pages counts
+	Tenant     string
+	Replay     uuid.UUID
+	Number     int // from 1
 	Command    offer.DeliveryID
 	Lane       int
 	FirstSeq   int64 // of its references; 0: it has none
 	LastSeq    int64
-	Last       bool
 	RecordedAt time.Time
 }
 
-// Turn stores a page. The caller has locked the replay.
-func Turn(ctx context.Context, tx pgx.Tx, p *Page) error {
-	r := &p.Run
+// Record stores a page, after its turn.
+func Record(ctx context.Context, tx pgx.Tx, p *Page) error {
 	var first, last *int64
-	n := int64(0)
 	if p.FirstSeq > 0 {
-		first, last, n = &p.FirstSeq, &p.LastSeq, p.LastSeq-p.FirstSeq+1
+		first, last = &p.FirstSeq, &p.LastSeq
 	}
-	due := p.RecordedAt.Add(time.Duration(n) * time.Second / time.Duration(r.Rate))
-	_, err := tx.Exec(ctx, turnSQL, r.Tenant, r.ID, r.Pages, uuid.UUID(p.Command), p.Lane, first, last, r.At.Lane, r.At.Offset, r.At.Item, p.Last, due, p.RecordedAt)
-	if err != nil {
-		return fmt.Errorf("store page %d of replay %s: %w", r.Pages, r.ID, err)
+	if _, err := tx.Exec(ctx, pageSQL, p.Tenant, p.Replay, p.Number, uuid.UUID(p.Command), p.Lane, first, last, p.RecordedAt); err != nil {
+		return fmt.Errorf("store page %d of replay %s: %w", p.Number, p.Replay, err)
 	}
 	return nil
 }
 
 // A Due is a page that is to be sent next.
 type Due struct {
-	Tenant string
-	ID     uuid.UUID // of the replay
-	Page   int
+	Tenant  string
+	ID      uuid.UUID // of the replay
+	Page    int
+	Resumed int // how often the replay went on after a pause
 }
 
 // ahead is for how many seconds references may be on their way.

@@ -17,6 +17,7 @@ CREATE TABLE replay_run (
     sent        bigint      NOT NULL DEFAULT 0, -- deliveries
     answered    bigint      NOT NULL DEFAULT 0, -- of them, that have an outcome
     due         timestamptz NOT NULL,           -- of the next page
+    resumed     int         NOT NULL DEFAULT 0, -- how often it went on after a pause: a page is asked for anew
     actor       text        NOT NULL,
     reason      text        NOT NULL,
     recorded_at timestamptz NOT NULL,

@@ -1291,6 +1291,7 @@ CREATE TABLE public.replay_run (
     sent bigint DEFAULT 0 NOT NULL,
     answered bigint DEFAULT 0 NOT NULL,
     due timestamp with time zone NOT NULL,
+    resumed integer DEFAULT 0 NOT NULL,
     actor text NOT NULL,
     reason text NOT NULL,
     recorded_at timestamp with time zone NOT NULL,

@@ -64,9 +64,6 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 func (w *worker) route(e *event) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
 	e.replay, e.run, e.page, e.pages, e.kind, e.told = offer.ReplayKey{}, "", 0, 0, "", nil
-	if e.fault != nil && e.ref != nil {
-		e.tenant = e.ref.Tenant // its evidence is gone
-	}
 	if e.Item < 0 {
 		return
 	}
@@ -76,8 +73,8 @@ func (w *worker) route(e *event) {
 		return
 	}
 	who, topic := offer.Source{Tenant: offer.SystemTenant}, e.topic
-	if e.ref != nil {
-		topic = e.from
+	if e.ref != nil { // also where no feed expects it any more: it stays its tenant's
+		topic, who.Tenant, e.tenant = e.from, e.ref.Tenant, e.ref.Tenant
 	}
 	tells := streams.RunEvents[ev.Type]
 	if f := w.registry.Route(topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {

@@ -228,7 +228,7 @@ func (c *quarantineDecision) apply(ctx context.Context, tx pgx.Tx, st *settlemen
 		case q.State != "open" || st.pending(q):
 			return refusal(fmt.Sprintf("/entries/%d", i), "entry %s is decided already: it is %s", id, q.State), nil
 		case c.verdict == quarantine.Released && q.Feed == "" && q.Tenant != offer.SystemTenant:
-			return refusal(fmt.Sprintf("/entries/%d", i), "entry %s is a command: mend it and send it again", id), nil
+			return refusal(fmt.Sprintf("/entries/%d", i), "entry %s is of no feed: mend what it is, a command or the feed that expected it, and send it again", id), nil
 		case c.verdict == quarantine.Released && (q.Delivery == nil || !q.Archived):
 			return refusal(fmt.Sprintf("/entries/%d", i), "entry %s cannot be released: it is no event that could be read (%s); mend the publisher and send it again", id, q.Fault.Reason), nil
 		}

@@ -98,7 +98,8 @@ func (c *replaySet) apply(ctx context.Context, tx pgx.Tx, _ *settlement, _ *even
 }
 
 // A ReplayPage is the data of a command that sends the next references of a replay. Workers write it, each page under an id of its
-// own, so that a page which is asked for twice is sent once.
+// own, so that a page which is asked for twice is sent once. One that is asked for during a pause sends nothing, and is asked for
+// under another id once the replay goes on.
 type ReplayPage struct {
 	Replay uuid.UUID `json:"replay"`
 	Page   int       `json:"page"`
@@ -120,7 +121,7 @@ func readReplayPage(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 // maxPage bounds the references of one page: all of them are in one transaction, under the registry's lock.
 const maxPage = 1000
 
-// apply sends a page. A replay that is paused or ended, or has sent the page by now, has none to send: it will be asked again.
+// apply sends a page. A replay that is paused or ended, or has sent the page by now, has none to send.
 func (c *replayPage) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
 	r, ok, err := replay.Lock(ctx, tx, c.tenant, c.data.Replay)
 	if err != nil {
@@ -136,8 +137,12 @@ func (c *replayPage) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *ev
 	if err != nil {
 		return nil, err
 	}
-	r.Pages++
-	p := &sentPage{Page: replay.Page{Run: r, Command: e.key.Delivery, Lane: e.Lane, Last: last, RecordedAt: st.hold(e).RecordedAt}, first: len(st.events), n: len(refs)}
+	at := st.hold(e).RecordedAt
+	if err := replay.Turn(ctx, tx, &r, len(refs), last, at); err != nil {
+		return nil, err
+	}
+	st.pages = append(st.pages, &sentPage{Page: replay.Page{Tenant: r.Tenant, Replay: r.ID, Number: r.Pages, Command: e.key.Delivery, Lane: e.Lane, RecordedAt: at},
+		first: len(st.events), n: len(refs)})
 	for _, ref := range refs {
 		body, err := json.Marshal(Replay{Tenant: r.Tenant, Replay: r.ID, Lane: ref.Lane, Offset: ref.Offset, Item: ref.Item, Release: ref.Release, Row: ref.Row,
 			Command: r.ID, Actor: r.Actor, Reason: r.Reason})
@@ -147,7 +152,6 @@ func (c *replayPage) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *ev
 		st.emit(e, outbox.Event{Topic: streams.Replays, Key: offer.JoinKey(r.Tenant, "delivery", ref.Delivery.String()), Type: streams.ReplayWanted,
 			ID: offer.Derive("replay", r.Tenant, r.ID.String(), strconv.Itoa(ref.Lane), strconv.FormatInt(ref.Offset, 10), strconv.Itoa(ref.Item)), Body: body})
 	}
-	st.pages = append(st.pages, p)
 	return nil, nil
 }
 
@@ -163,7 +167,7 @@ func (st *settlement) recordPages(ctx context.Context, tx pgx.Tx) error {
 		if p.n > 0 {
 			p.FirstSeq, p.LastSeq = st.events[p.first].Seq, st.events[p.first+p.n-1].Seq
 		}
-		if err := replay.Turn(ctx, tx, &p.Page); err != nil {
+		if err := replay.Record(ctx, tx, &p.Page); err != nil {
 			return err
 		}
 	}
@@ -219,10 +223,10 @@ func (w *worker) turnPages(ctx context.Context, src *source) error {
 	return nil
 }
 
-// pageEvent is the command for a page. Its id follows from the page.
+// pageEvent is the command for a page. Its id follows from the page, and from how often the replay was resumed.
 func pageEvent(d replay.Due) (*kgo.Record, error) {
 	ev := cloudevents.NewEvent()
-	ev.SetID(offer.Derive("replay-page", d.Tenant, d.ID.String(), strconv.Itoa(d.Page)).String())
+	ev.SetID(offer.Derive("replay-page", d.Tenant, d.ID.String(), strconv.Itoa(d.Page), strconv.Itoa(d.Resumed)).String())
 	ev.SetSource(streams.EventSource)
 	ev.SetType(streams.ReplayPageType)
 	ev.SetExtension(streams.ExtTenant, d.Tenant)

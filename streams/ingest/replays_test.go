@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -101,6 +102,25 @@ func came(p replay.Plan) string {
 	return strings.Join(list, ", ")
 }
 
+// pageEvent is the command for the next page of a replay, as a worker asks for it that has seen it resumed so many times.
+func (s *scene) pageEvent(id uuid.UUID, resumed string) *kgo.Record {
+	s.t.Helper()
+	page := ask[int](s, "SELECT r.pages + 1 FROM audit_v1.replay_run AS r WHERE r.id = $1", id)
+	body, err := json.Marshal(ingest.ReplayPage{Replay: id, Page: page})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pipeline.Event(streams.Commands, "t1", body, map[string]string{"source": streams.EventSource, "type": streams.ReplayPageType, streams.ExtTenant: "t1",
+		"id": offer.Derive("replay-page", "t1", id.String(), fmt.Sprint(page), resumed).String()})
+}
+
+// askForPage asks for the next page of a replay and waits for the answer.
+func (s *scene) askForPage(id uuid.UUID, resumed string) {
+	s.t.Helper()
+	s.Publish(s.pageEvent(id, resumed))
+	s.ingested()
+}
+
 // live is where live work stands: the lanes of deliveries.
 func (s *scene) live() string {
 	s.t.Helper()
@@ -177,7 +197,10 @@ func TestAReplayWaitsGoesOnAndEnds(t *testing.T) {
 	if sent := ask[int](s, "SELECT r.sent FROM audit_v1.replay_run AS r WHERE r.id = $1", id); sent == 6 {
 		t.Error("a replay of one delivery a second has sent six at once")
 	}
+	sent := ask[int](s, "SELECT r.sent FROM audit_v1.replay_run AS r WHERE r.id = $1", id)
+	s.askForPage(id, "0") // that a worker has asked for before the pause
 	s.decided(streams.ReplayResumeType, ingest.ReplayOf{Replay: id})
+	s.Until("the next page", s.asked("SELECT r.sent > $2 FROM audit_v1.replay_run AS r WHERE r.id = $1", id, sent))
 	s.decided(streams.ReplayCancelType, ingest.ReplayOf{Replay: id})
 	body, err := json.Marshal(ingest.ReplayOf{Replay: id})
 	if err != nil {
@@ -205,6 +228,9 @@ func TestAReplayGoesOnWhereAKilledWorkerLeftIt(t *testing.T) {
 	id := s.startReplay(replay.Selection{}, 3)
 	s.Until("the first page", s.asked("SELECT r.sent > 0 FROM audit_v1.replay_run AS r WHERE r.id = $1", id))
 	worker.Kill()
+	for _, asks := range []string{"0", "1"} { // in one batch, as after a pause
+		s.Publish(s.pageEvent(id, asks))
+	}
 	s.StartIngest(ingest.Config{}, s.Archive)
 	if got := s.awaitReplay(id); got != "duplicate 6" {
 		t.Errorf("got %q, want duplicate 6", got)
@@ -252,4 +278,77 @@ func TestEvidenceThatIsGoneHasAnOutcome(t *testing.T) {
 			t.Errorf("an entry says %+v", e.Fault)
 		}
 	}
+}
+
+func TestWhatNoFeedExpectsAnyMoreStaysItsTenants(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.Feed(s.rng, delivery("D", row("A", 1, "1")))
+	s.SettleOffers()
+	s.ApplyFeed(specOf(t, "accepts: {topics: [deliveries], source: /acme-eu/elsewhere}\n"))
+	if got := s.replayAll(replay.Selection{}); got != "quarantined 1" {
+		t.Errorf("got %q, want quarantined 1", got)
+	}
+	if e := s.entry("t1"); e.Fault.Reason != offer.ReasonUnknownFeed {
+		t.Errorf("the tenant's entry says %+v", e.Fault)
+	}
+	if n := len(s.entries(offer.SystemTenant)); n > 0 {
+		t.Errorf("%d entries are nobody's", n)
+	}
+	if n := ask[int](s, "SELECT count(*) FROM audit_v1.artifact AS a WHERE a.tenant = $1", offer.SystemTenant); n > 0 {
+		t.Errorf("%d payloads of the tenant are kept as nobody's", n)
+	}
+	s.verify()
+}
+
+// A source that was down for a while reads its hour again from an earlier place, beside one that never was.
+func TestS_004_04_an_hour_again_from_earlier_adds_only_what_was_missing(t *testing.T) {
+	const other = "feed: other\nconnector: other\naccount: ACC-2\naccepts: {topics: [deliveries], source: /other/export}\n"
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.ApplyFeed(specOf(t, other))
+	var never, down []*kgo.Record
+	for i := range 8 {
+		body := row(fmt.Sprintf("A-%d", i%3), i, fmt.Sprint(i))
+		if i == 5 {
+			body = `{"sku": "A-0", "rev": 5, "del": true}`
+		}
+		never = append(never, delivery(fmt.Sprintf("D-%d", i), body))
+		down = append(down, delivery(fmt.Sprintf("D-%d", i), body, "source", "/other/export"))
+	}
+	s.Feed(s.rng, append(slices.Clone(never), down[:4]...)...)
+	s.SettleOffers()
+	before := len(s.Observations("t1"))
+	s.Feed(s.rng, down[2:]...)
+	s.SettleOffers()
+	if got := len(s.Observations("t1")) - before; got != 4 {
+		t.Errorf("the hour again added %d observations, want the 4 that were missing", got)
+	}
+	shown := func() map[string]string {
+		of := map[string]string{}
+		for _, o := range s.Offers("t1") {
+			of[o.Account] += fmt.Sprintln(o.Record, o.Deleted, o.Version, o.Quantity)
+		}
+		return of
+	}
+	if got := shown(); got["ACC-1"] == "" || got["ACC-1"] != got["ACC-2"] {
+		t.Errorf("the view of what was down:\n%swant, as if it never was:\n%s", got["ACC-2"], got["ACC-1"])
+	}
+	want, from := shown(), ask[string](s, "SELECT to_char(min(o.recorded_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM audit_v1.outcome AS o WHERE o.event_id = 'D-2'")
+	at, err := offer.ParseTime(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := at.Time()
+	sel := replay.Selection{From: &earlier}
+	plan := s.plan(sel)
+	if got := s.replayAll(sel); got != came(plan) || plan.Duplicate < 6 {
+		t.Errorf("the hour from the archive: got %q, planned %+v, want repeats alone", got, plan)
+	}
+	if got := shown(); got["ACC-1"] != want["ACC-1"] || got["ACC-2"] != want["ACC-2"] || len(s.Observations("t1")) != before+4 {
+		t.Errorf("after the hour from the archive: got %v, want %v", got, want)
+	}
+	s.verify()
 }

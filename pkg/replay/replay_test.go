@@ -1,0 +1,81 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/replay"
+	"github.com/offerlog/offerlog/streams/rig"
+)
+
+// A page is due when the one before has had its time at the replay's rate, and no more than two seconds' worth is on its way.
+func TestPagesAreSentAtTheRateOfTheReplay(t *testing.T) {
+	pool, err := postgres.Open(t.Context(), rig.Database(t), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	now := time.Now()
+	const rate = 10
+	for name, test := range map[string]struct {
+		sent, answered int
+		at             time.Time // of the last page
+		do             string    // to the replay, behind the page
+		want           string    // page and how often it was resumed; "": none is due
+	}{
+		"a page whose time is over":         {rate, rate, now.Add(-time.Hour), "", "2 0"},
+		"a page that ends in an hour":       {rate * 3600, rate * 3600, now, "", ""},
+		"a page of an hour that is over":    {rate * 3600, rate * 3600, now.Add(-2 * time.Hour), "", "2 0"},
+		"a page without deliveries":         {0, 0, now.Add(-time.Second), "", "2 0"},
+		"two seconds of it on their way":    {3 * rate, rate, now.Add(-time.Hour), "", "2 0"},
+		"more than that":                    {3*rate + 1, rate, now.Add(-time.Hour), "", ""},
+		"a replay that waits":               {rate, rate, now.Add(-time.Hour), replay.Paused, ""},
+		"a replay that has ended":           {rate, rate, now.Add(-time.Hour), replay.Cancelled, ""},
+		"a replay that goes on after pause": {rate, rate, now.Add(-time.Hour), replay.Running, "2 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+				got, err := due(t.Context(), tx, rate, test.sent, test.answered, test.at, test.do)
+				if err == nil && got != test.want {
+					t.Errorf("got page %q due, want %q", got, test.want)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// due begins a replay, sends its first page, and says which one is due then.
+func due(ctx context.Context, tx pgx.Tx, rate, sent, answered int, at time.Time, do string) (string, error) {
+	r := replay.Run{Tenant: "t1", ID: uuid.New(), Rate: rate, RecordedAt: at}
+	if err := replay.Begin(ctx, tx, &r); err != nil {
+		return "", err
+	}
+	if err := replay.Turn(ctx, tx, &r, sent, false, at); err != nil {
+		return "", err
+	}
+	if err := replay.Answer(ctx, tx, map[replay.Answered]int64{{Tenant: r.Tenant, ID: r.ID}: int64(answered)}); err != nil {
+		return "", err
+	}
+	if do != "" {
+		if err := replay.Set(ctx, tx, &r, do); err != nil {
+			return "", err
+		}
+	}
+	pages, err := replay.Pages(ctx, tx)
+	for _, d := range pages {
+		if d.ID == r.ID {
+			return fmt.Sprint(d.Page, d.Resumed), err
+		}
+	}
+	return "", err
+}
