@@ -34,6 +34,7 @@ var Arrows = []Arrow{
 	{"locks, receipts, some rows, just before the commit", "nothing: PostgreSQL rolls back", "as above"},
 	{"the commit, its answer lost or not", "everything, and the lane moved", "the lane row is read FOR UPDATE: it says that the batch is done"},
 	{"the mirror", "everything; without it, Kafka's copy of the offsets is behind", "the next mirror mends it"},
+	{"a replay begins, is half through a page, or has sent the last", "the replay as of the last page that was committed", "it stands in `replay_run` where it goes on; whoever reads commands asks for the page once more"},
 	{"a relay's fence, or some of its records", "an open Kafka transaction, invisible to readers", "the next fence aborts it; the cursor in the log says where to go on"},
 	{"the end of a Kafka transaction, its answer lost", "either all of it or nothing", "never retried: fence, read the cursor, go on"},
 	{"the relay's copy of the cursor", "a copy that is at the log, or behind it", "the log's cursor counts"},

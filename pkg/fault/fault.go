@@ -39,6 +39,9 @@ func Points() []string {
 		"ingest.after_mirror",
 		"quarantine.before_commit", // ingest's transaction, where it sets something aside
 		"quarantine.after_commit",
+		"replay.run_created", // after ingest's transaction, where it begins a replay
+		"replay.page_half",   // in it, between two references of a page
+		"replay.run_done",    // after it, where it sends the last page
 		"relay.fenced",
 		"relay.cursor_read",
 		"relay.produced_half",

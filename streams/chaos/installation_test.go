@@ -143,6 +143,45 @@ func (in *installation) deliver(n int) {
 	}
 }
 
+// replayEverything begins a replay of what was delivered so far, which is n deliveries, in three pages or two.
+func (in *installation) replayEverything(n int64) {
+	in.t.Helper()
+	in.Publish(pipeline.Event(streams.Commands, "t1", fmt.Appendf(nil, `{"feed": "acme-eu", "rate": %d}`, n/2),
+		map[string]string{"id": fmt.Sprint("replay of ", n), "source": "/chaos", "type": streams.ReplayStartType, streams.ExtTenant: "t1", streams.ExtReason: "to be sure"}))
+	in.Until("the replay to begin", func(context.Context) (begun bool, err error) {
+		in.inspect(func(tx pgx.Tx) error {
+			return tx.QueryRow(in.t.Context(), "SELECT EXISTS (SELECT FROM audit_v1.replay_run AS r WHERE r.state = 'running')").Scan(&begun)
+		})
+		return begun, nil
+	})
+}
+
+// replayed waits until every replay has ended, and compares the last one with its plan: n deliveries, all of them repeats.
+func (in *installation) replayed(n int64) {
+	in.t.Helper()
+	in.Until("the replay to end", func(context.Context) (ended bool, err error) {
+		in.inspect(func(tx pgx.Tx) error {
+			return tx.QueryRow(in.t.Context(), "SELECT bool_and(r.state = 'sent' AND r.sent = r.answered) FROM audit_v1.replay_run AS r").Scan(&ended)
+		})
+		return ended, nil
+	})
+	var sent, repeats int64
+	in.inspect(func(tx pgx.Tx) error {
+		return tx.QueryRow(in.t.Context(), `
+			SELECT r.sent, (SELECT count(*)
+			                  FROM audit_v1.replay AS p
+			                  JOIN audit_v1.outcome AS o ON (o.lane, o."offset") = (p.lane, p."offset")
+			                 WHERE p.of_run = r.id
+			                   AND o.outcome = 'duplicate')
+			  FROM audit_v1.replay_run AS r
+			 ORDER BY r.recorded_at DESC
+			 LIMIT 1`).Scan(&sent, &repeats)
+	})
+	if sent != n || repeats != n {
+		in.t.Errorf("the replay has sent %d deliveries, %d of them repeats, want %d", sent, repeats, n)
+	}
+}
+
 // fillOutbox makes the outbox begin its next slot, as a full one would, so that what stands in the present one is pruned.
 func (in *installation) fillOutbox() {
 	in.t.Helper()

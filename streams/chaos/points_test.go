@@ -22,6 +22,9 @@ type death struct {
 	commits int
 }
 
+// replays reports whether what was delivered so far is replayed meanwhile.
+func (d death) replays() bool { return strings.HasPrefix(d.point, "replay.") }
+
 const uncounted = -1
 
 // deaths are died in this order; those of a list in one installation.
@@ -46,6 +49,9 @@ var deaths = []struct {
 		{"ingest.after_commit", 2, "S_003_22 S_003_05 S_003_04", 2},
 		{"quarantine.after_commit", 1, "S_003_22", uncounted},
 		{"ingest.after_mirror", 2, "S_003_22", 2},
+		{"replay.run_created", 1, "", uncounted},
+		{"replay.page_half", 2, "", uncounted},
+		{"replay.run_done", 1, "", uncounted},
 	}},
 	{"relay before it publishes", "", []string{"relay"}, []string{"ingest", "project"}, []death{
 		{"relay.fenced", 2, "", uncounted},
@@ -112,6 +118,10 @@ func (in *installation) die(kind string, d death, roles []string) {
 		in.fillOutbox()
 	}
 	p := in.start(faulty, fmt.Sprintf("%s=kill:%d", d.point, d.hit), roles...)
+	accepted := int64(in.deliveries)
+	if d.replays() {
+		in.replayEverything(accepted)
+	}
 	in.deliverUntilDead(p)
 	p.diesOf(d.point, d.hit)
 	if d.commits != uncounted {
@@ -124,6 +134,9 @@ func (in *installation) die(kind string, d death, roles []string) {
 	}
 	next := in.start(shipped, "", roles...)
 	in.verify()
+	if d.replays() {
+		in.replayed(accepted)
+	}
 	next.stop()
 }
 

@@ -28,6 +28,8 @@ type batch struct {
 	condemned string                // why its one record is set aside unread; "": it is not
 	outcomes  map[offer.Outcome]int // as committed
 	gaps      int                   // as committed: rows that skip versions
+	began     bool                  // as committed: it begins a replay
+	ended     bool                  // as committed: it sends the last of one
 }
 
 // An event is one CloudEvent of the batch, or what stands in its place, with what is known of it before the transaction.

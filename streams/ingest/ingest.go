@@ -263,6 +263,12 @@ func (w *worker) take(ctx context.Context, src *source, b *batch) error {
 	if b.quarantined() {
 		fault.Point("quarantine.after_commit")
 	}
+	if b.began {
+		fault.Point("replay.run_created")
+	}
+	if b.ended {
+		fault.Point("replay.run_done")
+	}
 	w.cfg.Committed()
 	src.committed(ctx, b)
 	fault.Point("ingest.after_mirror")
@@ -344,7 +350,7 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := lane.Advance(ctx, tx, st.held, w.name); err != nil {
 			return err
 		}
-		b.outcomes, b.gaps = st.outcomes(), st.gaps
+		b.outcomes, b.gaps, b.began, b.ended = st.outcomes(), st.gaps, st.began, st.ended
 		if b.quarantined() {
 			fault.Point("quarantine.before_commit")
 		}

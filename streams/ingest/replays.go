@@ -19,6 +19,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/dataref"
 	"github.com/offerlog/offerlog/pkg/delivery"
+	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -59,6 +60,7 @@ func (c *replayStart) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *e
 	if c.data.Feed != "" && st.registry.Feed(c.tenant, c.data.Feed) == nil {
 		return refusal("/feed", "the tenant has no feed %q: offerlog feed list names those that there are", c.data.Feed), nil
 	}
+	st.began = true
 	return nil, replay.Begin(ctx, tx, &replay.Run{Tenant: c.tenant, ID: uuid.UUID(e.key.Delivery), Selection: c.data.Selection, Rate: c.data.Rate,
 		Actor: clean(e.item.Event.Attributes[streams.ExtActor]), Reason: clean(e.item.Event.Attributes[streams.ExtReason]), RecordedAt: st.hold(e).RecordedAt})
 }
@@ -143,7 +145,11 @@ func (c *replayPage) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *ev
 	}
 	st.pages = append(st.pages, &sentPage{Page: replay.Page{Tenant: r.Tenant, Replay: r.ID, Number: r.Pages, Command: e.key.Delivery, Lane: e.Lane, RecordedAt: at},
 		first: len(st.events), n: len(refs)})
-	for _, ref := range refs {
+	st.ended = st.ended || last
+	for i, ref := range refs {
+		if i == len(refs)/2 {
+			fault.Point("replay.page_half")
+		}
 		body, err := json.Marshal(Replay{Tenant: r.Tenant, Replay: r.ID, Lane: ref.Lane, Offset: ref.Offset, Item: ref.Item, Release: ref.Release, Row: ref.Row,
 			Command: r.ID, Actor: r.Actor, Reason: r.Reason})
 		if err != nil {

@@ -44,6 +44,7 @@ type settlement struct {
 	superseded      map[offer.ObservationID]bool             // by corrections of this batch
 	made            map[offer.DeliveryID][]history.Statement // by corrections of this batch
 	pages           []*sentPage                              // of replays
+	began, ended    bool                                     // a replay
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                                   // rows that skip versions
