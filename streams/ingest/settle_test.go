@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
@@ -100,4 +101,28 @@ func settled(rt *rapid.T, t *testing.T, pool *pgxpool.Pool, before, events []*ev
 		rt.Fatal(err)
 	}
 	return told.String()
+}
+
+func TestACorrectionMakesNoRunOfOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode, run string
+		ref       *Replay
+		want      bool // it belongs to a run
+	}{
+		"a delivery of a snapshot feed":           {feed.ModeSnapshot, "", nil, true},
+		"its correction":                          {feed.ModeSnapshot, "", &Replay{Release: 1}, false},
+		"its correction, by one row":              {feed.ModeSnapshot, "", &Replay{Release: 2, Row: 3}, false},
+		"its correction, replayed":                {feed.ModeSnapshot, "", &Replay{Replay: uuid.New(), Release: 1}, false},
+		"it released under its own id":            {feed.ModeSnapshot, "", &Replay{Entry: uuid.New()}, true},
+		"it replayed":                             {feed.ModeSnapshot, "", &Replay{Replay: uuid.New()}, true},
+		"a correction of what names its run":      {feed.ModeSnapshot, "EXP-1", &Replay{Release: 1}, true},
+		"a delivery of a feed of changes":         {feed.ModeChanges, "", nil, false},
+		"one of changes that names its run":       {feed.ModeChanges, "EXP-1", nil, true},
+		"a correction of a feed of changes alone": {feed.ModeChanges, "", &Replay{Release: 1}, false},
+	} {
+		e := &event{tenant: "t1", run: test.run, ref: test.ref, feed: &feed.Feed{Name: "acme-eu", Mode: test.mode}, key: &receipt.Key{Tenant: "t1"}}
+		if of := e.runOf(); (of != nil) != test.want {
+			t.Errorf("%s: got run %+v, want one: %t", name, of, test.want)
+		}
+	}
 }
