@@ -150,12 +150,15 @@ func TestAConnectionLostInCommitIsAnUnknownCommit(t *testing.T) {
 	}
 }
 
-func TestATransactionHasLimits(t *testing.T) {
-	pool := open(t, rig.Database(t))
+func TestATransactionHasLimitsAndCompilesNothing(t *testing.T) {
+	dsn := rig.Database(t)
+	super := open(t, rig.DatabaseAsSuperuser(t, dsn))
+	execute(t, super, "ALTER DATABASE "+super.Config().ConnConfig.Database+" SET jit = on")
+	pool := open(t, dsn)
 	limits := func(want string) func(tx pgx.Tx) error {
 		return func(tx pgx.Tx) error {
 			var got string
-			err := tx.QueryRow(t.Context(), "SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))").Scan(&got)
+			err := tx.QueryRow(t.Context(), "SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('jit'))").Scan(&got)
 			if got != want {
 				t.Errorf("got limits %s, want %s", got, want)
 			}
@@ -163,9 +166,9 @@ func TestATransactionHasLimits(t *testing.T) {
 		}
 	}
 	if err := errors.Join(
-		postgres.InTx(t.Context(), pool, postgres.Ingest, limits("1min 30s")),
-		postgres.AsTenant(t.Context(), pool, postgres.Read, "t1", limits("1min 30s")),
-		postgres.Snapshot(t.Context(), pool, postgres.Inspect, limits("30min 30min"))); err != nil {
+		postgres.InTx(t.Context(), pool, postgres.Ingest, limits("1min 30s off")),
+		postgres.AsTenant(t.Context(), pool, postgres.Read, "t1", limits("1min 30s off")),
+		postgres.Snapshot(t.Context(), pool, postgres.Inspect, limits("30min 30min off"))); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,21 +5,15 @@
 -- An offer of which nothing counts has no winner, and its key from any claim that is there; where none is, the statement
 -- writes nulls, which the table refuses. One that shows a deletion which is collected has no row; that it is gone has no digest.
 WITH folded AS (
-    SELECT t.tenant, t.offer, f.*,
-           CASE WHEN f.deleted THEN collected(t.tenant, t.offer, f.strong, f.ord, f.observation, $3::int[], $4::bigint[]) ELSE false END AS collected
-      FROM unnest($5::text[], $6::uuid[]) AS t (tenant, offer)
-      LEFT JOIN LATERAL fold(t.tenant, t.offer, $3::int[], $4::bigint[], NULL) AS f ON true
+    SELECT s.*
+      FROM stands($5::text[], $6::uuid[], $3::int[], $4::bigint[]) AS s
 ),
 changed AS (
     INSERT INTO current_offer AS c (tenant, generation, offer, partition, account, record, strong, ord, mapping_version, content,
                                     observation, deleted, flags, item)
-    SELECT f.tenant, $1, f.offer, $2, coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version,
-           f.content, f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
+    SELECT f.tenant, $1, f.offer, $2, f.account, f.record, f.strong, f.ord, f.mapping_version, f.content, f.observation, f.deleted,
+           f.flags, f.item
       FROM folded AS f
-      LEFT JOIN LATERAL (SELECT c.account, c.record
-                           FROM candidates(f.tenant, f.offer, $3::int[], $4::bigint[], NULL) AS c
-                          WHERE f.observation IS NULL
-                          LIMIT 1) AS k ON true
      WHERE NOT f.collected
      ORDER BY f.tenant, f.offer
         ON CONFLICT (tenant, generation, offer) DO UPDATE

@@ -2,7 +2,7 @@
 SELECT t.tenant, coalesce(s.account, c.account), coalesce(s.record, c.record),
        CASE WHEN c.offer IS NULL THEN 'missing' WHEN s.account IS NULL THEN 'extra' ELSE 'differs' END
   FROM unnest($4::text[], $5::uuid[]) AS t (tenant, offer)
-  LEFT JOIN LATERAL stands(t.tenant, t.offer, $2::int[], $3::bigint[]) AS s ON true
+  LEFT JOIN stands($4::text[], $5::uuid[], $2::int[], $3::bigint[]) AS s ON (s.tenant, s.offer) = (t.tenant, t.offer) AND s.account IS NOT NULL AND NOT s.collected
   LEFT JOIN current_offer AS c ON (c.tenant, c.generation, c.offer) = (t.tenant, $1::int, t.offer)
  WHERE (s.account, s.record, s.strong, s.ord, s.mapping_version, s.content, s.observation, s.deleted, s.flags, s.item)
        IS DISTINCT FROM (c.account, c.record, c.strong, c.ord, c.mapping_version, c.content, c.observation, c.deleted, c.flags, c.item)

@@ -25,22 +25,27 @@ GRANT SELECT, INSERT ON generation_decision TO offerlog_project;
 GRANT SELECT ON generation_decision TO offerlog_inspector, offerlog_read, offerlog_audit;
 
 -- +goose StatementBegin
--- stands is the row that a generation has of an offer within a vector: none where no claim of it is there, or where it shows a
--- deletion that is collected.
-CREATE FUNCTION stands(of_tenant text, of_offer uuid, lanes int[], upto bigint[])
-    RETURNS TABLE (account text, record text, strong bool, ord bigint, mapping_version int, content bytea, observation uuid,
-                   deleted bool, flags text[], item text[])
-    LANGUAGE sql STABLE AS $$
-    SELECT coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content, f.observation,
-           coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
-      FROM (VALUES (true)) AS one
-      LEFT JOIN LATERAL fold(of_tenant, of_offer, lanes, upto, NULL) AS f ON true
+-- stands is, of each of the offers asked for, what a generation shows within a vector: without an account where no claim of it is
+-- there, and collected where that is a deletion which has no row any more.
+--
+-- The plan of the fold takes longer than a small batch, so it is kept for the session, as PL/pgSQL does behind any pooler. It probes
+-- for each offer, whatever size the tables had when it was made.
+CREATE FUNCTION stands(tenants text[], offers uuid[], lanes int[], upto bigint[])
+    RETURNS TABLE (tenant text, offer uuid, account text, record text, strong bool, ord bigint, mapping_version int, content bytea,
+                   observation uuid, deleted bool, flags text[], item text[], collected bool)
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT t.tenant, t.offer, coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content,
+           f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item,
+           CASE WHEN f.deleted THEN collected(t.tenant, t.offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+      FROM unnest(tenants, offers) AS t (tenant, offer)
+      LEFT JOIN LATERAL fold(t.tenant, t.offer, lanes, upto, NULL) AS f ON true
       LEFT JOIN LATERAL (SELECT c.account, c.record
-                           FROM candidates(of_tenant, of_offer, lanes, upto, NULL) AS c
+                           FROM candidates(t.tenant, t.offer, lanes, upto, NULL) AS c
                           WHERE f.observation IS NULL
-                          LIMIT 1) AS k ON true
-     WHERE coalesce(f.account, k.account) IS NOT NULL
-       AND NOT CASE WHEN f.deleted THEN collected(of_tenant, of_offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+                          LIMIT 1) AS k ON true;
+END
 $$;
 -- +goose StatementEnd
 ALTER FUNCTION stands OWNER TO offerlog_owner;

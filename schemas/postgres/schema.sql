@@ -327,6 +327,78 @@ $$;
 
 ALTER FUNCTION public.item_fields(mpn text, manufacturer text, item_revision text, packaging text, condition text, gtin text) OWNER TO offerlog_owner;
 
+CREATE VIEW public.observation_row WITH (security_invoker='true') AS
+ SELECT o.tenant,
+    o.offer,
+    o.strong,
+    o.ord,
+    o.id,
+    o.lane,
+    o.seq,
+    o.delivery,
+    o."row",
+    o.feed,
+    o.account,
+    o.record,
+    o.revision_key,
+    o.mapping_version,
+    o.weak_identity,
+    o.observed_ns,
+    o.observed_at,
+    o.retrieved_ns,
+    o.recorded_at,
+    o.content,
+    o.mpn,
+    o.manufacturer,
+    o.item_revision,
+    o.packaging,
+    o.condition,
+    o.gtin,
+    (o.quantity)::text AS quantity,
+    o.unit,
+    (o.per)::text AS per,
+    (o.price)::text AS price,
+    o.currency,
+    o.price_breaks,
+    (o.moq)::text AS moq,
+    (o.order_multiple)::text AS order_multiple,
+    (o.lead_time_days)::text AS lead_time_days,
+    o.stock,
+    o.valid_from,
+    o.valid_until,
+    o.deleted,
+    o.run,
+    o.held,
+    o.due_ns,
+    o.unresolved
+   FROM public.observation o;
+
+ALTER TABLE public.observation_row OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.known(offers uuid[], lanes integer[], upto bigint[], as_of bigint) RETURNS TABLE(observation public.observation_row, flags text[], item text[], retrieved_ns bigint)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    RETURN QUERY
+    SELECT w.observation, f.flags, f.item,
+           greatest(CASE WHEN (w.observation).seq <= upto[array_position(lanes, (w.observation).lane)] THEN (w.observation).retrieved_ns END,
+                    (SELECT max(s.retrieved_ns)
+                       FROM sighting AS s
+                      WHERE (s.tenant, s.offer, s.observation) = (current_tenant(), a.offer, f.observation)
+                        AND s.seq <= upto[array_position(lanes, s.lane)]))
+      FROM unnest(offers) AS a (offer)
+     CROSS JOIN LATERAL fold(current_tenant(), a.offer, lanes, upto, as_of) AS f
+     CROSS JOIN LATERAL (SELECT o
+                           FROM observation_row AS o
+                          WHERE (o.tenant, o.offer, o.strong, o.ord, o.id) = (current_tenant(), a.offer, f.strong, f.ord, f.observation)
+                         OFFSET 0) AS w (observation);
+END
+$$;
+
+ALTER FUNCTION public.known(offers uuid[], lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
+
 CREATE FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -373,22 +445,26 @@ $$;
 
 ALTER FUNCTION public.shown_digest(content bytea, deleted boolean, flags text[], item text[]) OWNER TO offerlog_owner;
 
-CREATE FUNCTION public.stands(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) RETURNS TABLE(account text, record text, strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, deleted boolean, flags text[], item text[])
-    LANGUAGE sql STABLE
+CREATE FUNCTION public.stands(tenants text[], offers uuid[], lanes integer[], upto bigint[]) RETURNS TABLE(tenant text, offer uuid, account text, record text, strong boolean, ord bigint, mapping_version integer, content bytea, observation uuid, deleted boolean, flags text[], item text[], collected boolean)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
     AS $$
-    SELECT coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content, f.observation,
-           coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item
-      FROM (VALUES (true)) AS one
-      LEFT JOIN LATERAL fold(of_tenant, of_offer, lanes, upto, NULL) AS f ON true
+BEGIN
+    RETURN QUERY
+    SELECT t.tenant, t.offer, coalesce(f.account, k.account), coalesce(f.record, k.record), f.strong, f.ord, f.mapping_version, f.content,
+           f.observation, coalesce(f.deleted, true), coalesce(f.flags, '{}'), f.item,
+           CASE WHEN f.deleted THEN collected(t.tenant, t.offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+      FROM unnest(tenants, offers) AS t (tenant, offer)
+      LEFT JOIN LATERAL fold(t.tenant, t.offer, lanes, upto, NULL) AS f ON true
       LEFT JOIN LATERAL (SELECT c.account, c.record
-                           FROM candidates(of_tenant, of_offer, lanes, upto, NULL) AS c
+                           FROM candidates(t.tenant, t.offer, lanes, upto, NULL) AS c
                           WHERE f.observation IS NULL
-                          LIMIT 1) AS k ON true
-     WHERE coalesce(f.account, k.account) IS NOT NULL
-       AND NOT CASE WHEN f.deleted THEN collected(of_tenant, of_offer, f.strong, f.ord, f.observation, lanes, upto) ELSE false END
+                          LIMIT 1) AS k ON true;
+END
 $$;
 
-ALTER FUNCTION public.stands(of_tenant text, of_offer uuid, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+ALTER FUNCTION public.stands(tenants text[], offers uuid[], lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
 
 CREATE TABLE public.token (
     tenant text NOT NULL,
@@ -1492,54 +1568,6 @@ CREATE TABLE public.janitor_task (
 
 ALTER TABLE public.janitor_task OWNER TO offerlog_owner;
 
-CREATE VIEW public.observation_row WITH (security_invoker='true') AS
- SELECT o.tenant,
-    o.offer,
-    o.strong,
-    o.ord,
-    o.id,
-    o.lane,
-    o.seq,
-    o.delivery,
-    o."row",
-    o.feed,
-    o.account,
-    o.record,
-    o.revision_key,
-    o.mapping_version,
-    o.weak_identity,
-    o.observed_ns,
-    o.observed_at,
-    o.retrieved_ns,
-    o.recorded_at,
-    o.content,
-    o.mpn,
-    o.manufacturer,
-    o.item_revision,
-    o.packaging,
-    o.condition,
-    o.gtin,
-    (o.quantity)::text AS quantity,
-    o.unit,
-    (o.per)::text AS per,
-    (o.price)::text AS price,
-    o.currency,
-    o.price_breaks,
-    (o.moq)::text AS moq,
-    (o.order_multiple)::text AS order_multiple,
-    (o.lead_time_days)::text AS lead_time_days,
-    o.stock,
-    o.valid_from,
-    o.valid_until,
-    o.deleted,
-    o.run,
-    o.held,
-    o.due_ns,
-    o.unresolved
-   FROM public.observation o;
-
-ALTER TABLE public.observation_row OWNER TO offerlog_owner;
-
 CREATE TABLE public.offer_change (
     tenant text NOT NULL,
     offer uuid NOT NULL,
@@ -2262,6 +2290,12 @@ GRANT SELECT(held) ON TABLE public.observation TO offerlog_janitor;
 REVOKE ALL ON FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.forget(of_tenant text, of_generation integer, of_offer uuid, of_strong boolean, of_ord bigint, deletion uuid) TO offerlog_project;
 
+GRANT SELECT ON TABLE public.observation_row TO offerlog_ingest;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_relay;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_project;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_read;
+GRANT SELECT ON TABLE public.observation_row TO offerlog_audit;
+
 REVOKE ALL ON PROCEDURE public.protect(IN tab regclass, IN workers text[], IN readers text[]) FROM PUBLIC;
 
 GRANT SELECT ON TABLE public.token TO offerlog_inspector;
@@ -2571,12 +2605,6 @@ GRANT SELECT ON TABLE public.generation_decision TO offerlog_audit;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
 GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;
-
-GRANT SELECT ON TABLE public.observation_row TO offerlog_ingest;
-GRANT SELECT ON TABLE public.observation_row TO offerlog_relay;
-GRANT SELECT ON TABLE public.observation_row TO offerlog_project;
-GRANT SELECT ON TABLE public.observation_row TO offerlog_read;
-GRANT SELECT ON TABLE public.observation_row TO offerlog_audit;
 
 GRANT SELECT ON TABLE public.offer_change TO offerlog_read;
 GRANT SELECT ON TABLE public.offer_change TO offerlog_audit;

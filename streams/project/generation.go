@@ -30,8 +30,8 @@ var (
 // A Command is what an operator does with a generation: who, and why.
 type Command struct{ Actor, Reason string }
 
-// fillAtOnce is how many offers of history are looked at together: those of one partition are one statement, for which the
-// partition waits.
+// fillAtOnce is how many offers of history, for each partition, are looked at together: those of one partition are one statement,
+// for which the partition waits.
 const fillAtOnce = 2000
 
 // clearAtOnce is how many rows of a retired generation go in one transaction.
@@ -75,7 +75,7 @@ func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Ch
 		)
 		err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
 			if checkpoints, err = checkpointsOf(ctx, tx, id); err == nil {
-				offers, next, err = view.History(ctx, tx, after, fillAtOnce)
+				offers, next, err = view.History(ctx, tx, after, fillAtOnce*len(checkpoints))
 			}
 			return err
 		})
@@ -85,7 +85,7 @@ func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Ch
 		if err := byPartition(checkpoints, offers, f); err != nil {
 			return err
 		}
-		if after = next; len(offers) < fillAtOnce {
+		if after = next; len(offers) < fillAtOnce*len(checkpoints) {
 			return nil
 		}
 	}
@@ -215,7 +215,7 @@ func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f fun
 		var after view.Place
 		for {
 			var offers []offer.Key
-			if offers, after, err = view.History(ctx, tx, after, fillAtOnce); err != nil {
+			if offers, after, err = view.History(ctx, tx, after, fillAtOnce*len(checkpoints)); err != nil {
 				return
 			}
 			err = byPartition(checkpoints, offers, func(c view.Checkpoint, part []offer.Key) error {
@@ -229,7 +229,7 @@ func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f fun
 				}
 				return f(c, part)
 			})
-			if err != nil || len(offers) < fillAtOnce {
+			if err != nil || len(offers) < fillAtOnce*len(checkpoints) {
 				return
 			}
 		}
