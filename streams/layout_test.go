@@ -156,6 +156,7 @@ var owners = map[string]string{
 	"tick": "tick", "tick_head": "tick",
 	"janitor_task": "janitor",
 	"pruning":      "retention",
+	"recovery":     "recovery",
 	"token":        "token",
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -15,16 +16,23 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	patience := time.Minute
+	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print how far each stage has come, what is halted and what waits in quarantine",
+		Short: "Print how far each stage has come, what its workers found when they started, what is halted and what waits in quarantine",
 		Long: "Prints a line for each partition that ingest or the projector reads: the next offset, the log's end and the lag, the last\n" +
 			"number that its lane has given to an event, and the last that the relay has published. The projector's are of the active\n" +
-			"generation. Then the open entries of quarantine, of all tenants.",
+			"generation. Then the starts: what the worker that has a lane now found when it took it over, and of the last 32 starts of each lane\n" +
+			"those after a worker that had died. Recognized is what that one had committed without anybody hearing of it, which is not done\n" +
+			"again; redone what stood behind its checkpoint, of which the new one has done so much by now. A start is complete where all that\n" +
+			"was there is done and nothing waits; stalled where something has waited longer than --patience, nothing was committed for as long\n" +
+			"and the worker has not said that it leaves. Then the open entries of quarantine, of all tenants.",
 		Example: "  offerlog status\n  offerlog status --json",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context(), patience) },
 	}
+	cmd.Flags().DurationVar(&patience, "patience", patience, "how long what waits may wait until its worker counts as stalled")
+	return cmd
 }
 
 // lookInto opens the servers of the settings, or of a running dev, to look at them.
@@ -68,13 +76,17 @@ type setAside struct {
 	Open   int64  `json:"open"`
 }
 
-func (a *app) status(ctx context.Context) error {
+func (a *app) status(ctx context.Context, patience time.Duration) error {
 	in, err := a.lookInto(ctx)
 	if err != nil {
 		return err
 	}
 	defer in.close()
 	positions, err := in.positions(ctx, []string{streams.Commands, streams.Deliveries})
+	if err != nil {
+		return err
+	}
+	starts, err := in.starts(ctx, positions, patience)
 	if err != nil {
 		return err
 	}
@@ -86,13 +98,25 @@ func (a *app) status(ctx context.Context) error {
 		return cells(s.Stage, fmt.Sprintf("%s/%d", s.Topic, s.Partition), decimal(s.Next), decimal(s.End), decimal(s.Lag), decimal(s.Sequence),
 			decimal(s.Published), s.Halt)
 	})
+	if err == nil && len(starts) > 0 {
+		a.space()
+		err = show(a, "STARTS\tPARTITION\tWORKER\tAT\tAFTER\tRECOGNIZED\tREDONE\tOF\tRESULT\tSTATE", starts, func(s start) string {
+			return cells(s.Stage, fmt.Sprintf("%s/%d", s.Topic, s.Partition), s.Worker, s.StartedAt.UTC().Format(time.RFC3339), s.Predecessor,
+				decimal(s.Recognized), decimal(s.Redone), decimal(s.ToRedo), strings.Join(s.Results, ", "), s.State)
+		})
+	}
 	if err != nil || len(open) == 0 {
 		return err
 	}
+	a.space()
+	return show(a, "QUARANTINE\tOPEN", open, func(s setAside) string { return cells(s.Reason, decimal(s.Open)) })
+}
+
+// space is an empty line between two tables.
+func (a *app) space() {
 	if !a.json {
 		fmt.Fprintln(a.stdout)
 	}
-	return show(a, "QUARANTINE\tOPEN", open, func(s setAside) string { return cells(s.Reason, decimal(s.Open)) })
 }
 
 // positions says where ingest stands in each partition of inputs, and of other topics that it has read, and the projector

@@ -164,3 +164,23 @@ func murmur2(b []byte) uint32 {
 	h *= m
 	return h ^ h>>15
 }
+
+// Since returns, by topic and partition, the first offset of a record that was appended at a time or later; the end of the log where
+// there is none.
+func Since(ctx context.Context, cl *kgo.Client, at time.Time, topics []string) (map[string]map[int32]int64, error) {
+	list, err := kadm.NewClient(cl).ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
+	if err == nil {
+		err = list.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the offsets since %s: %w", at.UTC().Format(time.RFC3339), err)
+	}
+	since := map[string]map[int32]int64{}
+	list.Each(func(o kadm.ListedOffset) {
+		if since[o.Topic] == nil {
+			since[o.Topic] = map[int32]int64{}
+		}
+		since[o.Topic][o.Partition] = o.Offset
+	})
+	return since, nil
+}

@@ -823,7 +823,8 @@ CREATE TABLE public.relay_cursor (
     epoch bigint DEFAULT 0 NOT NULL,
     expires_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     halt_reason text,
-    halted_at timestamp with time zone
+    halted_at timestamp with time zone,
+    published_at timestamp with time zone
 )
 WITH (fillfactor='50');
 
@@ -1275,6 +1276,55 @@ CREATE VIEW audit_v1.receipt_horizon AS
 ALTER TABLE audit_v1.receipt_horizon OWNER TO offerlog_inspector;
 
 COMMENT ON VIEW audit_v1.receipt_horizon IS 'below this offset of a lane, an accepted delivery may have no receipt any more';
+
+CREATE TABLE public.recovery (
+    stage text NOT NULL,
+    lane integer NOT NULL,
+    slot integer NOT NULL,
+    n bigint NOT NULL,
+    worker text NOT NULL,
+    predecessor text,
+    heard bigint NOT NULL,
+    checkpoint bigint NOT NULL,
+    until bigint NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    left_at timestamp with time zone,
+    CONSTRAINT recovery_check CHECK (((heard <= checkpoint) AND (checkpoint <= until))),
+    CONSTRAINT recovery_stage_check CHECK ((stage = ANY (ARRAY['ingest'::text, 'relay'::text, 'project'::text])))
+);
+
+ALTER TABLE public.recovery OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.recovery AS
+ SELECT r.stage,
+    l.topic,
+    l.topic_id,
+    l.partition,
+    r.lane,
+    r.n,
+    r.worker,
+    r.predecessor,
+    r.heard,
+    r.checkpoint,
+    r.until,
+    COALESCE(lead(r.checkpoint) OVER following,
+        CASE r.stage
+            WHEN 'relay'::text THEN c.published
+            ELSE l.next
+        END) AS reached,
+    (lead(r.n) OVER following IS NULL) AS latest,
+    r.started_at,
+    r.left_at,
+        CASE r.stage
+            WHEN 'relay'::text THEN c.published_at
+            ELSE NULLIF(l.clock, '-infinity'::timestamp with time zone)
+        END AS moved_at
+   FROM ((public.recovery r
+     JOIN public.lane l ON ((l.id = r.lane)))
+     LEFT JOIN public.relay_cursor c ON ((c.lane = r.lane)))
+  WINDOW following AS (PARTITION BY r.stage, r.lane ORDER BY r.n);
+
+ALTER TABLE audit_v1.recovery OWNER TO offerlog_inspector;
 
 CREATE VIEW audit_v1.relay AS
  SELECT c.lane,
@@ -1779,6 +1829,9 @@ ALTER TABLE ONLY public.receipt_horizon
 
 ALTER TABLE ONLY public.receipt
     ADD CONSTRAINT receipt_pkey PRIMARY KEY (tenant, delivery);
+
+ALTER TABLE ONLY public.recovery
+    ADD CONSTRAINT recovery_pkey PRIMARY KEY (stage, lane, slot);
 
 ALTER TABLE ONLY public.registry
     ADD CONSTRAINT registry_pkey PRIMARY KEY (singleton);
@@ -2532,6 +2585,13 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.receipt_horizon TO offerlog_janitor;
 GRANT SELECT ON TABLE public.receipt_horizon TO offerlog_inspector;
 
 GRANT SELECT ON TABLE audit_v1.receipt_horizon TO offerlog_inspect;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.recovery TO offerlog_ingest;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.recovery TO offerlog_relay;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.recovery TO offerlog_project;
+GRANT SELECT ON TABLE public.recovery TO offerlog_inspector;
+
+GRANT SELECT ON TABLE audit_v1.recovery TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.relay TO offerlog_inspect;
 

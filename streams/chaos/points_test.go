@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/offerlog/offerlog/pkg/fault"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 	"github.com/offerlog/offerlog/streams/settle"
 )
@@ -132,12 +135,27 @@ func (in *installation) die(kind string, d death, roles []string) {
 	if kind != "" { // a dead relay may leave a transaction open, which no audit passes over
 		in.audit()
 	}
+	left := in.left(roles[0])
+	in.endLeases()
 	next := in.start(shipped, "", roles...)
 	in.verify()
 	if d.replays() {
 		in.replayed(accepted)
 	}
+	in.recovered(d.point, roles[0], left)
 	next.stop()
+}
+
+// endLeases ends the leases of the relays, as time does: nobody waits for that of a dead one. TestRandomKills does.
+func (in *installation) endLeases() {
+	in.t.Helper()
+	err := postgres.InTx(in.t.Context(), in.Pool, postgres.Relay, func(tx pgx.Tx) error {
+		_, err := tx.Exec(in.t.Context(), "UPDATE relay_cursor SET expires_at = '-infinity'")
+		return err
+	})
+	if err != nil {
+		in.t.Fatal(err)
+	}
 }
 
 // deliverUntilDead publishes a wave, waits until it is everywhere, and so on until the process is no more.

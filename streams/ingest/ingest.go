@@ -140,12 +140,12 @@ func (w *worker) run(ctx context.Context) error {
 
 // join is a member of the group until ctx is done, or until an operator has let one of its halted lanes go on: then it joins
 // anew, as after a restart, and every partition begins where its lane stands.
-func (w *worker) join(ctx context.Context) error {
+func (w *worker) join(ctx context.Context) (ended error) {
 	src, err := w.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer func() { src.close(ended) }()
 	for ctx.Err() == nil {
 		b := &batch{}
 		adopted, err := w.refresh(ctx, src.resting())

@@ -19,6 +19,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/recovery"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -29,6 +30,7 @@ type source struct {
 	made    chan struct{} // closed once client is set: the client hears of partitions while it is being made
 	pool    *pgxpool.Pool
 	cluster kafka.Cluster
+	worker  string
 	log     *slog.Logger
 
 	mu        sync.Mutex
@@ -38,6 +40,7 @@ type source struct {
 	starts    int                            // see lane.Start: of the lanes taken over since it was last looked at
 	due       map[string]int64               // by tenant, what was published on commands: see tellDue
 	halted    map[string]map[int32]int       // lanes of this worker's partitions that rest until an operator decides
+	broken    bool                           // the worker ends with an error: what it has in hand is not left in order
 }
 
 // A position is a partition of this worker and the next offset it expects to store.
@@ -45,6 +48,7 @@ type position struct {
 	lane  lane.Lane
 	topic string // by its own name
 	next  int64
+	start int64 // its number, of package recovery
 }
 
 // pollFor bounds one wait for records: so often an idle worker looks for feeds with new topics.
@@ -56,7 +60,7 @@ const rebalanceTimeout = 10 * time.Minute
 
 // open joins the group.
 func (w *worker) open(ctx context.Context) (*source, error) {
-	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}, due: map[string]int64{}}
+	src := &source{made: make(chan struct{}), pool: w.pool, cluster: w.cluster, worker: w.name, log: w.log, positions: map[string]map[int32]*position{}, halted: map[string]map[int32]int{}, due: map[string]int64{}}
 	topics := append([]string{streams.Commands}, w.cfg.Topics...)
 	slices.Sort(topics)
 	src.topics = slices.Compact(topics)
@@ -79,7 +83,7 @@ func (w *worker) open(ctx context.Context) (*source, error) {
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.AdjustFetchOffsetsFn(src.assigned),
 		kgo.OnPartitionsRevoked(src.revoked),
-		kgo.OnPartitionsLost(src.revoked),
+		kgo.OnPartitionsLost(src.lostAll),
 	)
 	if err != nil {
 		return nil, err
@@ -93,7 +97,13 @@ func (w *worker) open(ctx context.Context) (*source, error) {
 	return src, nil
 }
 
-func (src *source) close() { src.client.CloseAllowingRebalance() }
+// close leaves the group: in order, unless the worker ends with an error.
+func (src *source) close(err error) {
+	src.mu.Lock()
+	src.broken = err != nil
+	src.mu.Unlock()
+	src.client.CloseAllowingRebalance()
+}
 
 // assigned answers where to read each new partition from: where its lane stands. A lane whose log does not hold that place
 // is halted, for an operator to decide.
@@ -104,11 +114,11 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 		if err != nil {
 			return nil, err
 		}
-		var taken []int
+		var taken []recovery.Found
 		src.mu.Lock()
-		for p := range partitions {
+		for p, said := range partitions {
 			src.forget(name, p)
-			i := slices.IndexFunc(lanes, func(l lane.Lane) bool { return l.Partition == p })
+			i := slices.IndexFunc(lanes, func(l logged) bool { return l.Partition == p })
 			if i < 0 || lanes[i].HaltReason != "" {
 				src.rest(name, p)
 				if i >= 0 {
@@ -118,27 +128,43 @@ func (src *source) assigned(ctx context.Context, offsets map[string]map[int32]kg
 				continue
 			}
 			delete(src.halted[name], p)
-			taken = append(taken, lanes[i].ID)
+			taken = append(taken, recovery.Found{Lane: lanes[i].ID, Heard: said.EpochOffset().Offset, Until: lanes[i].end})
 			src.client.ResumeFetchPartitions(map[string][]int32{name: {p}})
 			partitions[p] = kgo.NewOffset().At(lanes[i].Next)
 			if src.positions[name] == nil {
 				src.positions[name] = map[int32]*position{}
 			}
-			src.positions[name][p] = &position{lane: lanes[i], topic: src.cluster.Name(name), next: lanes[i].Next}
+			src.positions[name][p] = &position{lane: lanes[i].Lane, topic: src.cluster.Name(name), next: lanes[i].Next}
 		}
 		src.mu.Unlock()
-		if err := src.start(ctx, taken); err != nil {
+		if err := src.start(ctx, name, taken); err != nil {
 			return nil, err
 		}
 	}
 	return offsets, nil
 }
 
-// start counts that lanes were taken over.
-func (src *source) start(ctx context.Context, lanes []int) error {
+// start counts that lanes of a topic were taken over, and records what was found there. Whoever had one of them before and is about
+// to commit is waited for.
+func (src *source) start(ctx context.Context, name string, taken []recovery.Found) error {
+	lanes := make([]int, len(taken))
+	for i, f := range taken {
+		lanes[i] = f.Lane
+	}
+	var numbers recovery.Starts
 	starts, err := backoff.Retry(ctx, func() (starts int, err error) {
 		err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
-			starts, err = lane.Start(ctx, tx, lanes)
+			if starts, err = lane.Start(ctx, tx, lanes); err != nil {
+				return err
+			}
+			stand, err := lane.Checkpoints(ctx, tx, lanes)
+			if err != nil {
+				return err
+			}
+			for i := range taken {
+				taken[i].Checkpoint = stand[taken[i].Lane].Next
+			}
+			numbers, err = recovery.Begin(ctx, tx, recovery.Ingest, src.worker, taken)
 			return err
 		})
 		return starts, err
@@ -147,8 +173,13 @@ func (src *source) start(ctx context.Context, lanes []int) error {
 		return err
 	}
 	src.mu.Lock()
+	defer src.mu.Unlock()
 	src.starts = max(src.starts, starts)
-	src.mu.Unlock()
+	for _, pos := range src.positions[name] {
+		if n, ok := numbers[pos.lane.ID]; ok {
+			pos.start = n
+		}
+	}
 	return nil
 }
 
@@ -196,23 +227,59 @@ func (src *source) resting() (lanes []int) {
 	return lanes
 }
 
-func (src *source) revoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+// leaveTimeout bounds the wait for PostgreSQL where partitions are given back: a lane that is not seen to be left in order is taken
+// over as after a crash, which does no harm.
+const leaveTimeout = 5 * time.Second
+
+// revoked gives partitions back. The group asks for them between batches alone.
+func (src *source) revoked(ctx context.Context, _ *kgo.Client, given map[string][]int32) {
+	starts := src.drop(given)
+	src.mu.Lock()
+	broken := src.broken
+	src.mu.Unlock()
+	if broken || len(starts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	err := postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) error { return recovery.Leave(ctx, tx, recovery.Ingest, starts) })
+	if err != nil {
+		src.log.Warn("partitions are left without a word: the next worker takes them over as after a crash", "error", err)
+	}
+}
+
+// lostAll hears that others have the partitions by now.
+func (src *source) lostAll(_ context.Context, _ *kgo.Client, lost map[string][]int32) { src.drop(lost) }
+
+// drop forgets partitions, and returns the starts of their lanes.
+func (src *source) drop(gone map[string][]int32) recovery.Starts {
 	src.mu.Lock()
 	defer src.mu.Unlock()
-	for name, partitions := range lost {
+	starts := recovery.Starts{}
+	for name, partitions := range gone {
 		for _, p := range partitions {
+			if pos := src.positions[name][p]; pos != nil && pos.start > 0 {
+				starts[pos.lane.ID] = pos.start
+			}
 			delete(src.positions[name], p)
 			delete(src.halted[name], p)
 			src.forget(name, p)
 		}
 	}
+	return starts
+}
+
+// A logged lane is compared with its log, which had this end then.
+type logged struct {
+	lane.Lane
+	end int64
 }
 
 // lanesOf registers a topic's partitions and compares them with its log. It tries until it can, or the session ends: what
 // is assigned and not answered would be read from nowhere. Of a topic that is gone, or is another than the lanes know, it
 // returns none, so that its partitions rest and all others go on.
-func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error) {
-	lanes, err := backoff.Retry(ctx, func() ([]lane.Lane, error) {
+func (src *source) lanesOf(ctx context.Context, name string) ([]logged, error) {
+	lanes, err := backoff.Retry(ctx, func() ([]logged, error) {
 		lanes, err := src.register(ctx, name)
 		if errors.Is(err, kafka.ErrNoTopic) || errors.Is(err, lane.ErrPartitions) {
 			return nil, backoff.Permanent(err)
@@ -232,11 +299,12 @@ func (src *source) lanesOf(ctx context.Context, name string) ([]lane.Lane, error
 //
 // Meanwhile other workers move the lanes, publishers and retention the bounds. So the lanes are read between two looks at the
 // bounds: whoever moves what, a sound log began before at or below where a lane stands, and ends afterwards at or above it.
-func (src *source) register(ctx context.Context, name string) (lanes []lane.Lane, err error) {
+func (src *source) register(ctx context.Context, name string) (list []logged, err error) {
 	before, err := kafka.Describe(ctx, src.client, name, false)
 	if err != nil {
 		return nil, err
 	}
+	var lanes []lane.Lane
 	recreated := false
 	err = postgres.InTx(ctx, src.pool, postgres.Ingest, func(tx pgx.Tx) (err error) {
 		lanes, err = lane.Register(ctx, tx, lane.Input, src.cluster.Name(name), before.ID, before.Starts)
@@ -246,7 +314,7 @@ func (src *source) register(ctx context.Context, name string) (lanes []lane.Lane
 		return err
 	})
 	if err != nil || recreated {
-		return lanes, err
+		return inLog(lanes, before), err
 	}
 	after, err := kafka.Describe(ctx, src.client, name, false)
 	if err != nil {
@@ -264,7 +332,18 @@ func (src *source) register(ctx context.Context, name string) (lanes []lane.Lane
 		}
 		return errors.Join(src.halt(ctx, tx, lanes, lane.LogGap, gap), src.halt(ctx, tx, lanes, lane.LogTruncated, cut))
 	})
-	return lanes, err
+	return inLog(lanes, after), err
+}
+
+func inLog(lanes []lane.Lane, topic kafka.Topic) []logged {
+	list := make([]logged, len(lanes))
+	for i, l := range lanes {
+		list[i].Lane = l
+		if int(l.Partition) < len(topic.Ends) {
+			list[i].end = topic.Ends[l.Partition]
+		}
+	}
+	return list
 }
 
 // halt stops the lanes of which lost says what range their log does not hold.
@@ -398,7 +477,13 @@ func (src *source) left() bool {
 // lost handles a partition whose log does not hold the place that was asked for: its bounds are compared again, which
 // halts the lane, and the partition rests.
 func (src *source) lost(ctx context.Context, name string, p int32) error {
-	if _, err := src.assigned(ctx, map[string]map[int32]kgo.Offset{name: {p: {}}}); err != nil {
+	at := kgo.NewOffset()
+	src.mu.Lock()
+	if pos := src.positions[name][p]; pos != nil {
+		at = at.At(pos.next)
+	}
+	src.mu.Unlock()
+	if _, err := src.assigned(ctx, map[string]map[int32]kgo.Offset{name: {p: at}}); err != nil {
 		return fmt.Errorf("look at the log of %s/%d: %w", name, p, err)
 	}
 	return nil

@@ -37,6 +37,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/outbox"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/recovery"
 	"github.com/offerlog/offerlog/pkg/view"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -90,7 +91,7 @@ func (s *Stage) Run(ctx context.Context) error {
 }
 
 func (s *Stage) run(ctx context.Context) (err error) {
-	w := worker{Stage: s, next: map[int32]int64{}}
+	w := worker{Stage: s, next: map[int32]int64{}, starts: map[int32]recovery.Starts{}}
 	if w.admin, err = s.cluster.NewClient(); err != nil {
 		return err
 	}
@@ -116,6 +117,8 @@ func (s *Stage) run(ctx context.Context) (err error) {
 		kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.AdjustFetchOffsetsFn(w.seek),
+		kgo.OnPartitionsRevoked(w.revoked),
+		kgo.OnPartitionsLost(w.lostAll),
 	)
 	w.mu.Unlock()
 	if err != nil {
@@ -124,6 +127,11 @@ func (s *Stage) run(ctx context.Context) (err error) {
 	defer w.cl.CloseAllowingRebalance()
 	for ctx.Err() == nil {
 		err := w.take(ctx, w.cl.PollRecords(ctx, s.cfg.MaxRecords))
+		if err != nil {
+			w.mu.Lock()
+			clear(w.starts) // what it has in hand is not left in order
+			w.mu.Unlock()
+		}
 		w.cl.AllowRebalance()
 		if err != nil {
 			return err
@@ -137,8 +145,9 @@ type worker struct {
 	*Stage
 	admin, cl *kgo.Client
 
-	mu   sync.Mutex
-	next map[int32]int64 // where this worker believes the checkpoints to stand; without the partitions that rest
+	mu     sync.Mutex
+	next   map[int32]int64           // where this worker believes the checkpoints to stand; without the partitions that rest
+	starts map[int32]recovery.Starts // of the partitions that are this worker's
 }
 
 // take projects what one poll brought, a transaction for each partition. Errors first: what came of a log that was cut off is

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,6 +15,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/recovery"
 	"github.com/offerlog/offerlog/pkg/view"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -28,12 +31,16 @@ const restore = "restore the topic that was read: the partition stays halted oth
 type place struct {
 	view.Checkpoint
 	halted bool
+	end    int64 // of the log
 }
 
 // seek answers where to read the partitions that the group has just given: at their checkpoints, whatever the group says.
 func (w *worker) seek(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	list, err := w.places(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.begin(ctx, list, offsets[w.topic]); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
@@ -52,6 +59,71 @@ func (w *worker) seek(ctx context.Context, offsets map[string]map[int32]kgo.Offs
 		}
 	}
 	return offsets, nil
+}
+
+// begin records what the worker finds at partitions that it is given.
+func (w *worker) begin(ctx context.Context, list []place, given map[int32]kgo.Offset) error {
+	var found []recovery.Found
+	partitions := map[int]int32{} // by lane
+	for _, p := range list {
+		if said, ok := given[p.Partition]; ok && !p.halted {
+			found = append(found, recovery.Found{Lane: p.Lane, Heard: said.EpochOffset().Offset, Until: p.end})
+			partitions[p.Lane] = p.Partition
+		}
+	}
+	var starts recovery.Starts
+	err := w.untilReached(ctx, func() error {
+		return postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error {
+			stand, err := lane.Checkpoints(ctx, tx, slices.Collect(maps.Keys(partitions)))
+			if err != nil {
+				return err
+			}
+			for i := range found {
+				found[i].Checkpoint = stand[found[i].Lane].Next
+			}
+			starts, err = recovery.Begin(ctx, tx, recovery.Project, w.cfg.Worker, found)
+			return err
+		})
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for l, n := range starts {
+		w.starts[partitions[l]] = recovery.Starts{l: n}
+	}
+	return err
+}
+
+// leaveTimeout bounds the wait for PostgreSQL where partitions are given back: a lane that is not seen to be left in order is taken
+// over as after a crash, which does no harm.
+const leaveTimeout = 5 * time.Second
+
+// revoked gives partitions back. The group asks for them between batches alone.
+func (w *worker) revoked(ctx context.Context, _ *kgo.Client, given map[string][]int32) {
+	starts := w.drop(given)
+	if len(starts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	err := postgres.InTx(ctx, w.pool, postgres.Project, func(tx pgx.Tx) error { return recovery.Leave(ctx, tx, recovery.Project, starts) })
+	if err != nil {
+		w.log.Warn("partitions are left without a word: the next worker takes them over as after a crash", "error", err)
+	}
+}
+
+// lostAll hears that others have the partitions by now.
+func (w *worker) lostAll(_ context.Context, _ *kgo.Client, lost map[string][]int32) { w.drop(lost) }
+
+// drop forgets the starts of partitions, and returns them.
+func (w *worker) drop(gone map[string][]int32) recovery.Starts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	starts := recovery.Starts{}
+	for _, p := range gone[w.topic] {
+		maps.Copy(starts, w.starts[p])
+		delete(w.starts, p)
+	}
+	return starts
 }
 
 // places returns where the partitions of the active generation stand, by partition. Those whose log does not hold what comes
@@ -74,6 +146,11 @@ func (w *worker) places(ctx context.Context) (list []place, err error) {
 		}
 		if after.ID != before.ID {
 			return fmt.Errorf("look at topic %s: %w", w.topic, kerr.InconsistentTopicID) // the next look sees one topic
+		}
+		for i := range list {
+			if i < len(after.Ends) {
+				list[i].end = after.Ends[i]
+			}
 		}
 		return w.compare(ctx, list, before, after)
 	})
@@ -104,7 +181,7 @@ func (w *worker) load(ctx context.Context, topic kafka.Topic) (list []place, err
 		}
 		list = make([]place, len(checkpoints))
 		for i, c := range checkpoints {
-			list[i] = place{c, slices.ContainsFunc(lanes, func(l lane.Lane) bool { return l.ID == c.Lane && l.HaltReason != "" })}
+			list[i] = place{Checkpoint: c, halted: slices.ContainsFunc(lanes, func(l lane.Lane) bool { return l.ID == c.Lane && l.HaltReason != "" })}
 		}
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/outbox"
+	"github.com/offerlog/offerlog/pkg/recovery"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -32,12 +33,13 @@ const (
 // A worker relays the events of one lane while its lease lasts.
 type worker struct {
 	*Stage
-	lease outbox.Lease
-	log   *slog.Logger
-	work  chan struct{} // there may be something to publish
-	stop  context.CancelFunc
-	ended atomic.Bool
-	limit int64 // of events in a transaction; less than MaxEvents after one that failed
+	lease   outbox.Lease
+	log     *slog.Logger
+	work    chan struct{} // there may be something to publish
+	stop    context.CancelFunc
+	ended   atomic.Bool
+	limit   int64           // of events in a transaction; less than MaxEvents after one that failed
+	started recovery.Starts // of the session, once it has begun
 }
 
 func (w *worker) notify() {
@@ -55,10 +57,11 @@ func (w *worker) run(ctx context.Context) {
 	for {
 		err := w.session(ctx, wait.Reset)
 		if ctx.Err() != nil {
-			if err != nil && !errors.Is(err, context.Canceled) {
+			inOrder := err == nil || errors.Is(err, context.Canceled)
+			if !inOrder {
 				w.log.WarnContext(ctx, "leave the lane after an error", "error", err)
 			}
-			w.release(ctx)
+			w.release(ctx, inOrder)
 			return
 		}
 		if halt, ok := errors.AsType[*haltError](err); ok {
@@ -80,10 +83,18 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // release gives the lane back, so that nobody has to wait until the lease runs out.
-func (w *worker) release(ctx context.Context) {
+func (w *worker) release(ctx context.Context, inOrder bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if err := w.inTx(ctx, func(tx pgx.Tx) error { return w.lease.Release(ctx, tx) }); err != nil {
+	err := w.inTx(ctx, func(tx pgx.Tx) error {
+		if inOrder {
+			if err := recovery.Leave(ctx, tx, recovery.Relay, w.started); err != nil {
+				return err
+			}
+		}
+		return w.lease.Release(ctx, tx)
+	})
+	if err != nil {
 		w.log.WarnContext(ctx, "the lane stays leased until its time is over", "error", err)
 	}
 }
@@ -222,10 +233,13 @@ func (s *session) start(ctx context.Context) error {
 			"check that --kafka names the right cluster, restore the topic", topic, logged, published)}
 	}
 	s.cursor = logged
-	if logged > published {
-		return s.save(ctx)
-	}
-	return nil
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		found := recovery.Found{Lane: s.lease.Lane, Heard: published, Checkpoint: logged, Until: sequence}
+		if s.started, err = recovery.Begin(ctx, tx, recovery.Relay, s.lease.Holder, []recovery.Found{found}); err != nil || logged == published {
+			return err
+		}
+		return s.lease.Save(ctx, tx, logged)
+	})
 }
 
 func (s *session) standing(ctx context.Context) (published, sequence int64, err error) {
