@@ -11,6 +11,8 @@
 package streams
 
 import (
+	"strconv"
+
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/run"
 )
@@ -22,7 +24,8 @@ const (
 	// Commands carries decisions of operators and of offerlog itself, as CloudEvents. Key: tenant.
 	Commands = "commands"
 	// Replays carries references to archived evidence that is to go through ingest again. Key: what is replayed. Written by the
-	// relay; a worker joins it once something was ever put there.
+	// relay; a worker joins it once a replay was ever asked for. Operators put records there that an input topic holds and that
+	// were never stored.
 	Replays = "replays"
 	// Observations is the log of what was claimed: every observation and sighting once. Key: offer. Written by the relay.
 	Observations = "observations"
@@ -85,6 +88,10 @@ const (
 // RunEvents are the types of events that tell of runs, and what each tells.
 var RunEvents = map[string]run.Kind{RunStarted: run.Started, RunCompleted: run.Completed, RunFailed: run.Failed}
 
+// OriginTopic is the Kafka header of a record of Replays that is no reference: the input topic, by its own name, that it was read
+// from. It is taken as if it stood there.
+const OriginTopic = "offerlog-topic"
+
 // DecisionMade is the type of the events that say which claims count from now on. Each is in every partition of Observations;
 // its key is tenant/kind/id of what was decided about, as decision.Decision.Key writes it.
 const DecisionMade = "offerlog.decision.made.v1"
@@ -130,7 +137,8 @@ func OwnTopics(partitions int) []kafka.TopicSpec {
 	const forever = "-1"
 	return []kafka.TopicSpec{
 		{Name: Commands, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
-		{Name: Replays, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
+		{Name: Replays, Partitions: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever,
+			"max.message.bytes": strconv.Itoa(kafka.MaxMessageBytes)}},
 		{Name: Observations, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": forever}},
 		{Name: DeliveryResults, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "delete"}},
 		{Name: CurrentOffers, Partitions: partitions, Configs: map[string]string{"cleanup.policy": "compact"}},

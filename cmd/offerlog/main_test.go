@@ -20,9 +20,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
+	"github.com/offerlog/offerlog/pkg/kafka"
+	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -69,6 +72,7 @@ func TestScenes(t *testing.T) {
 			"servers": sceneServers, "empty-database": sceneEmptyDatabase, "sql": sceneSQL, "feed": sceneFeed,
 			"dev-folder": sceneDevFolder, "produce": sceneProduce, "outcomes": sceneOutcomes, "halt": sceneHalt,
 			"exits": sceneExits, "await": sceneAwait, "readme": sceneReadme, "gateway": sceneGateway, "conforms": sceneConforms,
+			"begins": sceneBegins, "prune": scenePrune,
 		},
 	})
 }
@@ -192,6 +196,42 @@ func sceneHalt(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return err
 	}))
+}
+
+// sceneBegins gives the running dev a topic of one partition with the records of a file, and a lane that begins behind them: begins TOPIC FILE.
+func sceneBegins(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cluster := context.Background(), kafka.Cluster{Brokers: []string{running(ts).Kafka}}
+	cl, err := cluster.NewPublisher()
+	ts.Check(err)
+	defer cl.Close()
+	_, err = kadm.NewClient(cl).CreateTopic(ctx, 1, 1, nil, args[0])
+	ts.Check(err)
+	records, err := readRecords(ts.MkAbs(args[1]))
+	ts.Check(err)
+	ts.Check(cl.ProduceSync(ctx, records...).FirstErr())
+	topic, err := kafka.Describe(ctx, cl, args[0], false)
+	ts.Check(err)
+	pool, err := postgres.Open(ctx, running(ts).Postgres, 1)
+	ts.Check(err)
+	defer pool.Close()
+	ts.Check(postgres.InTx(ctx, pool, postgres.Ingest, func(tx pgx.Tx) error {
+		_, err := lane.Register(ctx, tx, lane.Input, args[0], topic.ID, topic.Ends)
+		return err
+	}))
+}
+
+// scenePrune removes what stands before an offset of partition 0 of a topic of the running dev: prune TOPIC OFFSET.
+func scenePrune(ts *testscript.TestScript, _ bool, args []string) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(running(ts).Kafka))
+	ts.Check(err)
+	defer cl.Close()
+	before, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: args[0], At: before})
+	resp, err := kadm.NewClient(cl).DeleteRecords(context.Background(), offsets)
+	ts.Check(err)
+	ts.Check(resp.Error())
 }
 
 // sceneConforms holds each line of a file against a schema of schemas: conforms SCHEMA FILE. A file without a line is wrong.

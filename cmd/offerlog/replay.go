@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ func (a *app) replayCommand() *cobra.Command {
 		Short: "Read archived deliveries again",
 		Long: "Sends the accepted deliveries that the flags describe, all of them together, through ingest again, from the archive: each has an\n" +
 			"outcome, a repeat changes nothing, and what has lost its receipt is taken anew. Live work goes on beside it.\n\n" +
+			"With --topic it says what the topic no longer holds, which comes from the archive as far as it is there, and brings in what\n" +
+			"the topic holds and was never stored: what an operator has let go, and with --from-offset what stands before the place where\n" +
+			"reading began.\n\n" +
 			"Prints a plan with --dry-run. Else it starts and shows how far it is; interrupted, the replay goes on without it.",
 		Example: "  offerlog replay --feed acme-eu --from 2026-03-01T00:00:00Z --to 2026-03-02T00:00:00Z --dry-run\n" +
 			"  offerlog replay --run EXP-8821 --reason \"after the restore\" --rate 200\n  offerlog replay --topic deliveries --partition 0 --from-offset 100 --to-offset 200 --reason \"the topic is gone\"",
@@ -55,6 +59,10 @@ func (a *app) replayCommand() *cobra.Command {
 			if err := d.needReason(); err != nil {
 				return err
 			}
+			u, err := a.lookAtTopic(cmd.Context(), c.sel)
+			if err != nil {
+				return err
+			}
 			started, cancel := withTimeout(cmd.Context(), timeout)
 			defer cancel()
 			doc, err := a.command(started, streams.ReplayStartType, ingest.ReplayStart{Selection: c.sel, Rate: rate}, d)
@@ -65,7 +73,7 @@ func (a *app) replayCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("start a replay: %w", err)
 			}
-			return a.followReplay(cmd.Context(), id)
+			return a.followReplay(cmd.Context(), id, u)
 		},
 	}
 	flags := cmd.Flags()
@@ -122,11 +130,18 @@ func (c *replayChoice) read(cmd *cobra.Command) error {
 
 // planReplay prints what a replay would come to now.
 func (a *app) planReplay(ctx context.Context, sel replay.Selection) error {
+	u, err := a.lookAtTopic(ctx, sel)
+	if err != nil {
+		return err
+	}
+	fresh, err := u.deliveries(ctx)
+	if err != nil {
+		return err
+	}
 	var plan replay.Plan
-	err := a.asTenant(ctx, postgres.Audit, func(tx pgx.Tx) (err error) {
-		r := replay.Run{Tenant: a.settings.Tenant, Selection: sel}
-		if r.Stretches, err = replay.Stretches(ctx, tx, r.Tenant, &sel); err == nil {
-			plan, err = r.Expect(ctx, tx)
+	err = a.asTenant(ctx, postgres.Audit, func(tx pgx.Tx) (err error) {
+		if plan, err = expect(ctx, tx, a.settings.Tenant, sel); err == nil {
+			err = planUnstored(ctx, tx, fresh, &plan)
 		}
 		return err
 	})
@@ -147,6 +162,7 @@ type shownReplay struct {
 	Sent       int64            `json:"sent"`
 	Answered   int64            `json:"answered"`
 	Outcomes   []replay.Tally   `json:"outcomes,omitempty"`
+	Unstored   []replay.Tally   `json:"never_stored,omitempty"` // what became of deliveries that the topic held and that were never stored
 	Actor      string           `json:"actor"`
 	Reason     string           `json:"reason"`
 	RecordedAt string           `json:"recorded_at"`
@@ -164,7 +180,7 @@ func newShownReplay(r *replay.Run) shownReplay {
 func (a *app) showReplays(list []shownReplay) error {
 	return show(a, "REPLAY\tSTATE\tSENT\tANSWERED\tOUTCOMES\tRECORDED\tREASON", list, func(r shownReplay) string {
 		var came []string
-		for _, t := range r.Outcomes {
+		for _, t := range slices.Concat(r.Outcomes, r.Unstored) {
 			what := string(t.Outcome)
 			if t.Reason != "" {
 				what = t.Reason
@@ -212,12 +228,12 @@ func (a *app) replayShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showReplay(cmd.Context(), id)
+			return a.showReplay(cmd.Context(), id, nil)
 		},
 	}
 }
 
-func (a *app) showReplay(ctx context.Context, id uuid.UUID) error {
+func (a *app) showReplay(ctx context.Context, id uuid.UUID, unstored []replay.Tally) error {
 	var shown shownReplay
 	err := a.asTenant(ctx, postgres.Audit, func(tx pgx.Tx) error {
 		r, err := findReplay(ctx, tx, id)
@@ -225,6 +241,7 @@ func (a *app) showReplay(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		shown = newShownReplay(&r)
+		shown.Unstored = unstored
 		shown.Outcomes, err = replay.Outcomes(ctx, tx, id)
 		return err
 	})
@@ -277,7 +294,7 @@ func (a *app) replaySetCommand(verb, kind, short string) *cobra.Command {
 			if _, err := a.command(ctx, kind, ingest.ReplayOf{Replay: id}, d); err != nil {
 				return fmt.Errorf("%s replay %s: %w", verb, id, err)
 			}
-			return a.showReplay(ctx, id)
+			return a.showReplay(ctx, id, nil)
 		},
 	}
 	d.flags(cmd, &timeout)
@@ -287,8 +304,9 @@ func (a *app) replaySetCommand(verb, kind, short string) *cobra.Command {
 // replayLook is how often a replay that is followed is looked at.
 const replayLook = 500 * time.Millisecond
 
-// followReplay tells on standard error how far a replay is, until it does not run any more, and prints what became of it.
-func (a *app) followReplay(ctx context.Context, id uuid.UUID) error {
+// followReplay tells on standard error how far a replay is, until it does not run any more, brings in what was never stored, and
+// prints what became of it all.
+func (a *app) followReplay(ctx context.Context, id uuid.UUID, u *unstored) error {
 	pool, err := a.openTenant(ctx, postgres.Audit)
 	if err != nil {
 		return err
@@ -314,8 +332,15 @@ func (a *app) followReplay(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		fmt.Fprintf(a.stderr, "replay %s: %d of %d%s\n", id, r.Answered, total, pace(r.Answered, total, time.Since(began)))
-		if r.Done() || r.State == replay.Paused || r.State == replay.Cancelled {
-			return a.showReplay(ctx, id)
+		if r.State == replay.Paused || r.State == replay.Cancelled {
+			return a.showReplay(ctx, id, nil)
+		}
+		if r.Done() {
+			came, err := a.bringIn(ctx, u, r.Rate)
+			if err != nil {
+				return fmt.Errorf("bring in what was never stored: %w", err)
+			}
+			return a.showReplay(ctx, id, came)
 		}
 		select {
 		case <-ctx.Done():

@@ -46,7 +46,7 @@ func (c Cluster) NewClient(opts ...kgo.Opt) (*kgo.Client, error) {
 func (c Cluster) NewPublisher(opts ...kgo.Opt) (*kgo.Client, error) {
 	return c.NewClient(append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerBatchMaxBytes(maxMessageBytes),
+		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
 		kgo.RecordDeliveryTimeout(30 * time.Second),
 	}, opts...)...)
 }

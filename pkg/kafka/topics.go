@@ -162,8 +162,8 @@ func shown(ctx context.Context, cl *kgo.Client, topic string) error {
 	return err
 }
 
-// maxMessageBytes is what an input topic takes in one batch: a delivery of the largest payload with its attributes.
-const maxMessageBytes = 17 << 20
+// MaxMessageBytes is what a topic with deliveries takes in one batch: one of the largest payload with its attributes.
+const MaxMessageBytes = 17 << 20
 
 // Specs returns the topics of an installation: those that offerlog writes, and the input topics.
 func (c Cluster) Specs(own []TopicSpec, inputs []string, partitions int) []TopicSpec {
@@ -175,7 +175,7 @@ func (c Cluster) Specs(own []TopicSpec, inputs []string, partitions int) []Topic
 	for _, in := range inputs {
 		specs = append(specs, TopicSpec{Name: c.Topic(in), Partitions: partitions, AnySize: true, Configs: map[string]string{
 			"cleanup.policy":         "delete",
-			"max.message.bytes":      strconv.Itoa(maxMessageBytes),
+			"max.message.bytes":      strconv.Itoa(MaxMessageBytes),
 			"message.timestamp.type": "LogAppendTime", // the time of arrival is the broker's word, not the publisher's
 			"retention.ms":           strconv.Itoa(7 * 24 * 3600 * 1000),
 		}})

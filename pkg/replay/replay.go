@@ -46,6 +46,8 @@ var (
 	setSQL string
 	//go:embed answer.sql
 	answerSQL string
+	//go:embed missed.sql
+	missedSQL string
 	//go:embed outcomes.sql
 	outcomesSQL string
 )
@@ -126,6 +128,33 @@ func Begin(ctx context.Context, tx pgx.Tx, r *Run) (err error) {
 		return fmt.Errorf("begin replay %s: %w", r.ID, err)
 	}
 	return nil
+}
+
+// A Missed is the offsets [From, To) of a partition, which were never stored.
+type Missed struct {
+	Partition int32
+	From, To  int64
+}
+
+// NeverStored returns what a selection of a topic covers there that ingest has passed over. None where it asks for more than a place:
+// of what was never stored nobody knows its run, its records, or when it was recorded.
+func NeverStored(ctx context.Context, q Querier, s *Selection) ([]Missed, error) {
+	if s.Topic == "" || s.Run != "" || s.Record != "" || s.Artifact != "" || s.From != nil || s.To != nil {
+		return nil, nil
+	}
+	partition := int32(-1)
+	if s.Partition != nil {
+		partition = *s.Partition
+	}
+	rows, err := q.Query(ctx, missedSQL, s.Topic, partition, s.FromOffset, s.ToOffset)
+	if err != nil {
+		return nil, fmt.Errorf("find what was never stored of topic %s: %w", s.Topic, err)
+	}
+	missed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Missed])
+	if err != nil {
+		return nil, fmt.Errorf("find what was never stored of topic %s: %w", s.Topic, err)
+	}
+	return missed, nil
 }
 
 // Stretches returns what of the input lanes a selection covers by now.

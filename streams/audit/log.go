@@ -16,13 +16,8 @@ import (
 	"github.com/offerlog/offerlog/streams"
 )
 
-// Bounds of waits for the cluster.
-var (
-	// openFor is how long a transaction may stay open: longer than the relay's, which the broker ends after 10 s.
-	openFor = 15 * time.Second
-	// silence is how long a partition may give nothing before its end is reached.
-	silence = 20 * time.Second
-)
+// openFor is how long a transaction may stay open: longer than the relay's, which the broker ends after 10 s.
+var openFor = 15 * time.Second
 
 // A log is the topics of the installation as far as they went before the snapshot, and after it.
 type log struct {
@@ -162,50 +157,9 @@ func (l *log) readCursor(ctx context.Context, from, to int64, cursor map[int]int
 	return nil
 }
 
-// records reads the committed data records of a partition from one offset up to another, which its log must hold. After an
-// error nothing more comes.
+// records reads the committed data records of a partition.
 func (l *log) records(ctx context.Context, topic string, partition int32, from, to int64) iter.Seq2[*kgo.Record, error] {
-	return func(yield func(*kgo.Record, error) bool) {
-		if from >= to {
-			return
-		}
-		name := l.cluster.Topic(topic)
-		reader, err := l.cluster.NewClient(
-			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: {partition: kgo.NewOffset().At(from)}}),
-			kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-			kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-			kgo.KeepControlRecords(), // the end is mostly the mark of a transaction
-		)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer reader.Close()
-		for next := from; next < to; {
-			fetches, err := poll(ctx, reader)
-			if err != nil {
-				yield(nil, fmt.Errorf("read %s/%d at offset %d of %d: %w", name, partition, next, to, err))
-				return
-			}
-			for r := range fetches.RecordsAll() {
-				next = r.Offset + 1
-				if r.Offset < to && !r.Attrs.IsControl() && !yield(r, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// poll waits for records, but not for ever.
-func poll(ctx context.Context, reader *kgo.Client) (kgo.Fetches, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, silence, fmt.Errorf("nothing came in %v: run the audit again", silence))
-	defer cancel()
-	fetches := reader.PollFetches(ctx)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return fetches, fetches.Err()
+	return l.cluster.Records(ctx, topic, partition, from, to)
 }
 
 // number is where an event of ours stands in its lane.

@@ -14,6 +14,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
+	"github.com/offerlog/offerlog/streams"
 )
 
 // A batch is what one poll brought: of each partition the span of offsets it covers, and the events found there, by place.
@@ -44,7 +45,7 @@ type event struct {
 	key       *receipt.Key    // nil: it has no replay key
 	replay    offer.ReplayKey // meaningful where it has a key
 	ref       *Replay         // of an event of replays: what it stands in for; nil: it stands for itself
-	from      string          // and the topic that that came from
+	from      string          // the topic that what it stands in for came from, or on replays the record itself; "": its own
 	asked     string          // the canonicalization that the fingerprint was asked for; "": the feed's own
 	data      *dataref.File   // that the event names; nil: none is fetched
 	dataFrom  []string        // the hosts that were allowed when it was
@@ -107,13 +108,27 @@ func newEvents(p *position, rec *kgo.Record) []*event {
 		// A batch of no events is accepted with none: its place has an outcome like every other.
 		return []*event{{Place: receipt.Place{Lane: p.lane.ID, Offset: rec.Offset, Item: -1}, topic: p.topic, tenant: offer.SystemTenant, retrieved: rec.Timestamp}}
 	}
+	from := ""
+	if p.topic == streams.Replays {
+		from = originOf(rec)
+	}
 	events := make([]*event, len(items))
 	for i, it := range items {
-		e := &event{Place: receipt.Place{Lane: p.lane.ID, Offset: rec.Offset, Item: it.Event.Item}, topic: p.topic, item: it, retrieved: rec.Timestamp}
+		e := &event{from: from, Place: receipt.Place{Lane: p.lane.ID, Offset: rec.Offset, Item: it.Event.Item}, topic: p.topic, item: it, retrieved: rec.Timestamp}
 		if t := it.Event.RecordedTime; !t.IsZero() {
 			e.retrieved = t.Time()
 		}
 		events[i] = e
 	}
 	return events
+}
+
+// originOf is the input topic that a record of replays was read from; "": it is a reference.
+func originOf(rec *kgo.Record) string {
+	for _, h := range rec.Headers {
+		if h.Key == streams.OriginTopic {
+			return string(h.Value)
+		}
+	}
+	return ""
 }

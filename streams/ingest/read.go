@@ -73,8 +73,11 @@ func (w *worker) route(e *event) {
 		return
 	}
 	who, topic := offer.Source{Tenant: offer.SystemTenant}, e.topic
+	if e.from != "" {
+		topic = e.from
+	}
 	if e.ref != nil { // also where no feed expects it any more: it stays its tenant's
-		topic, who.Tenant, e.tenant = e.from, e.ref.Tenant, e.ref.Tenant
+		who.Tenant, e.tenant = e.ref.Tenant, e.ref.Tenant
 	}
 	tells := streams.RunEvents[ev.Type]
 	if f := w.registry.Route(topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {

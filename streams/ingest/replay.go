@@ -56,7 +56,7 @@ func suffix(n int) string { return ";release=" + strconv.Itoa(n) }
 func (w *worker) load(ctx context.Context, b *batch) error {
 	loaded := int64(0)
 	for _, e := range b.events {
-		if e.topic != streams.Replays || e.ref != nil || e.item.Fault != nil {
+		if e.topic != streams.Replays || e.from != "" || e.item.Fault != nil {
 			continue
 		}
 		if fault := Conforms(e.item.Event.Type, e.item.Event.Data); fault != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -349,6 +351,44 @@ func TestS_004_04_an_hour_again_from_earlier_adds_only_what_was_missing(t *testi
 	}
 	if got := shown(); got["ACC-1"] != want["ACC-1"] || got["ACC-2"] != want["ACC-2"] || len(s.Observations("t1")) != before+4 {
 		t.Errorf("after the hour from the archive: got %v, want %v", got, want)
+	}
+	s.verify()
+}
+
+func TestARecordThatWasNeverStoredIsTakenAsIfItStoodInItsTopic(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.ApplyFeed(specOf(t, "feed: theirs\ntenant: t2\nconnector: theirs\naccount: ACC-2\naccepts: {topics: [deliveries], source: /theirs}\n"))
+	s.Feed(s.rng, delivery("D-1", row("A", 1, "1")))
+	s.SettleOffers()
+	s.replayAll(replay.Selection{Record: "none"}) // from now on somebody reads the topic
+	live, taken := s.live(), time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	var records []*kgo.Record
+	for _, r := range []*kgo.Record{delivery("D-1", row("A", 1, "1")), delivery("D-2", row("A", 2, "2")), delivery("T", row("B", 1, "1"), "source", "/theirs"),
+		delivery("X", row("C", 1, "1"), "source", "/nobodys")} {
+		r.Topic, r.Timestamp = streams.Replays, taken
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: streams.OriginTopic, Value: []byte(streams.Deliveries)})
+		records = append(records, r)
+	}
+	s.Feed(s.rng, records...)
+	s.Until("their outcomes", s.asked("SELECT count(*) = 8 FROM audit_v1.outcome AS o JOIN audit_v1.position AS p USING (lane) WHERE p.topic = $1", streams.Replays))
+	got := map[string]int{}
+	for _, o := range s.outcomes(streams.Replays, "") {
+		got[o.Tenant+" "+o.EventID+" "+o.String()]++
+	}
+	want := map[string]int{"t1 D-1 duplicate": 2, "t1 D-2 accepted": 1, "t1 D-2 duplicate": 1, "t2 T accepted": 1, "t2 T duplicate": 1, "_system X unknown_feed": 2}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	s.SettleOffers()
+	for _, o := range s.Observations("t1") {
+		if at := offer.TimeOf(taken).Text; o.Version == "2" && o.RetrievedAt != at {
+			t.Errorf("what was never stored was fetched at %s, want its own time %s", o.RetrievedAt, at)
+		}
+	}
+	if now := s.live(); now != live {
+		t.Errorf("live work stood at %s, now at %s", live, now)
 	}
 	s.verify()
 }
