@@ -16,13 +16,14 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 )
 
-// Exit codes. Zero is success; 6 (stale) and 7 (done, with quarantined items) belong to the commands that can say so.
+// Exit codes. Zero is success; 7 (done, with quarantined items) belongs to the commands that can say so.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitNotFound    = 3
 	exitNotAllowed  = 4
 	exitConflict    = 5
+	exitStale       = 6
 	exitInterrupted = 130
 )
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,13 +62,11 @@ func (a *app) generationCommand() *cobra.Command {
 			return g, err
 		}
 		p, err := project.Prove(ctx, pool, id)
-		if err != nil {
-			return g, err
+		if err == nil {
+			a.tellWrong(p)
+			err = p.Err()
 		}
-		for _, w := range p.Wrong {
-			fmt.Fprintf(a.stderr, "%s: %s\n", w.Key, w.How)
-		}
-		return proven(p, p.Err())
+		return proven(p, err)
 	})
 	switched := &cobra.Command{
 		Use:   "switch GENERATION",
@@ -82,7 +82,9 @@ func (a *app) generationCommand() *cobra.Command {
 		if err != nil {
 			return generation{}, err
 		}
-		return pointed(project.Switch(ctx, pool, id, c))
+		p, err := project.Switch(ctx, pool, id, c)
+		a.tellWrong(p)
+		return proven(p, err)
 	})
 	rollback := &cobra.Command{
 		Use:     "rollback",
@@ -91,7 +93,9 @@ func (a *app) generationCommand() *cobra.Command {
 		Args:    noArgs,
 	}
 	a.onGenerations(rollback, func(ctx context.Context, pool *pgxpool.Pool, _ []string, c project.Command) (generation, error) {
-		return pointed(project.Rollback(ctx, pool, c))
+		p, err := project.Rollback(ctx, pool, c)
+		a.tellWrong(p)
+		return proven(p, err)
 	})
 	retire := &cobra.Command{
 		Use:     "retire GENERATION",
@@ -103,31 +107,46 @@ func (a *app) generationCommand() *cobra.Command {
 		if g.ID, err = parseGeneration(args[0]); err != nil {
 			return g, err
 		}
-		g.State = "retired"
-		_, err = project.Retire(ctx, pool, g.ID, c)
-		return g, err
+		if _, err = project.Retire(ctx, pool, g.ID, c); err != nil {
+			return g, err
+		}
+		list, err := generations(ctx, pool)
+		if err != nil {
+			return g, err
+		}
+		i := slices.IndexFunc(list, func(of view.Generation) bool { return of.ID == g.ID })
+		return generation{list[i], "retired"}, nil
 	})
-	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), verify, switched, rollback, retire)
+	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), a.generationShowCommand(), verify, switched,
+		rollback, retire)
 }
 
-// A generation, as commands print it.
+// A generation, as commands print it: schemas/generation.v1.json. The manifest of one that is not retired is of what it holds, not
+// the one that was kept.
 type generation struct {
 	view.Generation
 	State string `json:"status"` // complete, building, damaged, retired
 }
 
-// complete is a generation that was found to be so.
-func complete(m view.Manifest) generation {
-	return generation{view.Generation{ID: m.Generation, Manifest: &m}, "complete"}
+func proven(p project.Proof, err error) (generation, error) {
+	g := generation{p.Generation, p.Status()}
+	g.Manifest = &p.Found
+	return g, err
 }
 
-func proven(p project.Proof, err error) (generation, error) { return complete(p.Manifest), err }
+func generations(ctx context.Context, pool *pgxpool.Pool) (list []view.Generation, err error) {
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		list, err = view.Generations(ctx, tx)
+		return err
+	})
+	return list, err
+}
 
-// pointed is a generation that readers see from now on.
-func pointed(m view.Manifest, err error) (generation, error) {
-	g := complete(m)
-	g.Active = err == nil
-	return g, err
+// tellWrong names the rows that a proof has found wrong.
+func (a *app) tellWrong(p project.Proof) {
+	for _, w := range p.Wrong {
+		fmt.Fprintf(a.stderr, "%s: %s\n", w.Key, w.How)
+	}
 }
 
 func parseGeneration(text string) (int, error) {
@@ -180,6 +199,7 @@ func refusedGeneration(err error) error {
 		{project.ErrNotBefore, exitError{exit: exitNotFound, code: "no_generation", hint: "run offerlog generation list"}},
 		{view.ErrNoCheckpoint, exitError{exit: exitNotFound, code: "nothing_projected", hint: "start offerlog run --roles project once"}},
 		{project.ErrIncomplete, exitError{exit: exitConflict, code: "generation_incomplete", hint: "run offerlog generation build with its number, or build another one"}},
+		{project.ErrMoved, exitError{exit: exitConflict, code: "generation_moved", hint: "run offerlog generation list, and decide again"}},
 		{project.ErrShrunken, exitError{exit: exitConflict, code: "generation_shrunken", hint: "give --reason if that is right"}},
 		{project.ErrInUse, exitError{exit: exitConflict, code: "generation_in_use", hint: "switch to another one; a partition publishes the one before until its next event"}},
 	} {
@@ -205,11 +225,7 @@ func (a *app) generationListCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			var list []view.Generation
-			err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
-				list, err = view.Generations(ctx, tx)
-				return err
-			})
+			list, err := generations(ctx, pool)
 			if err != nil {
 				return err
 			}
@@ -218,21 +234,59 @@ func (a *app) generationListCommand() *cobra.Command {
 				if shown[i] = (generation{g, "retired"}); g.RetiredAt != nil {
 					continue
 				}
-				p, err := project.Prove(ctx, pool, g.ID)
-				if err != nil {
+				if shown[i], err = proven(project.Prove(ctx, pool, g.ID)); err != nil {
 					return err
 				}
-				switch {
-				case p.Complete():
-					shown[i].State = "complete"
-				case g.Manifest == nil:
-					shown[i].State = "building"
-				default:
-					shown[i].State = "damaged"
-				}
-				shown[i].Manifest = &p.Manifest
 			}
 			return a.showGenerations(shown)
+		},
+	}
+}
+
+func (a *app) generationShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [GENERATION]",
+		Short: "Print the manifest of a generation: of the one that readers see, or another",
+		Long: "Counts and hashes it, as verify does, and prints what it holds by tenant: claims that it follows from, offers, mapping versions,\n" +
+			"and digests of each. With --json the whole of it, as schemas/generation.v1.json says.",
+		Example: "  offerlog generation show\n  offerlog generation show 2 --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			pool, err := a.openProjector(ctx)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			var id int
+			if len(args) > 0 {
+				id, err = parseGeneration(args[0])
+			} else {
+				err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+					id, err = view.Active(ctx, tx)
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			g, err := proven(project.Prove(ctx, pool, id))
+			if err != nil {
+				return refusedGeneration(err)
+			}
+			if a.json {
+				return a.showGenerations([]generation{g})
+			}
+			m := g.Manifest
+			fmt.Fprintf(a.stderr, "note: generation %d is %s; newest recorded moment %d\n", g.ID, g.State, m.Tick)
+			return show(a, "TENANT\tOFFERS\tDELETED\tDIGEST\tCLAIMS\tINPUTS\tMAPPINGS", m.Tenants, func(t view.TenantPart) string {
+				mappings := make([]string, len(t.Mappings))
+				for i, m := range t.Mappings {
+					mappings[i] = fmt.Sprintf("%s:%d", m.Feed, m.Version)
+				}
+				return cells(t.Tenant, decimal(t.Offers), decimal(t.Deleted), t.Digest.String(), decimal(t.Inputs.Claims), t.Inputs.Digest.String(),
+					strings.Join(mappings, " "))
+			})
 		},
 	}
 }

@@ -104,52 +104,56 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 func Sum(offers iter.Seq[Offer]) offer.Digest {
 	var sum offer.Digest
 	for o := range offers {
-		line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%s", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
-			o.Rank.ID, o.Deleted, o.Flags)
-		if o.Item != (offer.Item{}) {
-			line += "\t" + strings.Join(o.Item.Fields(), "\t")
-		}
-		if o.None {
-			line = o.Key.String() + "\tnone"
-		}
-		sum = sum.Plus(offer.Sum([]byte(line)))
+		sum = sum.Plus(o.digest())
 	}
 	return sum
+}
+
+// digest is the offer's part of Sum.
+func (o *Offer) digest() offer.Digest {
+	if o.None {
+		return offer.Sum([]byte(o.Key.String() + "\tnone"))
+	}
+	line := fmt.Sprintf("%s\t%t\t%d\t%d\t%s\t%s\t%t\t%s", o.Key, o.Rank.Strong, o.Rank.Order, o.Rank.Mapping, o.Rank.Content,
+		o.Rank.ID, o.Deleted, o.Flags)
+	if o.Item != (offer.Item{}) {
+		line += "\t" + strings.Join(o.Item.Fields(), "\t")
+	}
+	return offer.Sum([]byte(line))
 }
 
 // Digest is the Sum of the rows of a generation that q can see: under a worker's role all of them, under a reader's those
 // of its tenant.
 func Digest(ctx context.Context, q Querier, generation int) (offer.Digest, error) {
-	_, d, err := CountDigest(ctx, q, generation)
-	return d, err
+	var sum Rows
+	tenants, err := Tally(ctx, q, generation)
+	for _, r := range tenants {
+		sum = sum.Plus(r)
+	}
+	return sum.Digest, err
 }
 
-// CountDigest is Digest, and how many rows there are.
-func CountDigest(ctx context.Context, q Querier, generation int) (n Counts, sum offer.Digest, err error) {
+// Tally counts and hashes the rows of a generation that q can see, by tenant.
+func Tally(ctx context.Context, q Querier, generation int) (map[string]Rows, error) {
 	rows, err := q.Query(ctx, digestSQL, generation)
 	if err != nil {
-		return n, sum, fmt.Errorf("digest generation %d: %w", generation, err)
+		return nil, fmt.Errorf("digest generation %d: %w", generation, err)
 	}
 	defer rows.Close()
-	var failed error
-	sum = Sum(func(yield func(Offer) bool) {
-		for rows.Next() {
-			o, err := scanOffer(rows)
-			if err != nil {
-				failed = err
-				return
-			}
-			n.Count(o)
-			if !yield(o) {
-				return
-			}
+	tenants := map[string]Rows{}
+	for rows.Next() {
+		o, err := scanOffer(rows)
+		if err != nil {
+			return nil, fmt.Errorf("digest generation %d: %w", generation, err)
 		}
-		failed = rows.Err()
-	})
-	if failed != nil {
-		return n, offer.Digest{}, fmt.Errorf("digest generation %d: %w", generation, failed)
+		r := tenants[o.Key.Tenant]
+		r.Add(o)
+		tenants[o.Key.Tenant] = r
 	}
-	return n, sum, nil
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("digest generation %d: %w", generation, err)
+	}
+	return tenants, nil
 }
 
 func scanOffer(row pgx.CollectableRow) (Offer, error) {

@@ -25,6 +25,12 @@ var (
 	deriveSQL string
 	//go:embed wrong.sql
 	wrongSQL string
+	//go:embed unclaimed.sql
+	unclaimedSQL string
+	//go:embed inputs.sql
+	inputsSQL string
+	//go:embed manifest_of.sql
+	manifestOfSQL string
 	//go:embed differing.sql
 	differingSQL string
 	//go:embed generations.sql
@@ -63,26 +69,74 @@ type Generation struct {
 	Manifest  *Manifest  `json:"manifest,omitempty"`
 }
 
-// ManifestSchema names the form of a Manifest.
+// ManifestSchema names the form of a Manifest: schemas/manifest.v1.json.
 const ManifestSchema = "manifest.v1"
 
 // A Manifest says what a generation held when it was last found complete, and by which inputs: from history, which only grows, the
-// same can be derived at any time.
+// same can be derived at any time. It does not say whether the generation is complete: that is found by counting and hashing.
 type Manifest struct {
-	Schema     string           `json:"schema"`
-	Generation int              `json:"generation"`
-	Mappings   []MappingVersion `json:"mappings"` // that the offers shown were read under
-	Partitions []Position       `json:"partitions"`
+	Schema     string       `json:"schema"`
+	Generation int          `json:"generation"`
+	Tick       int64        `json:"tick"`       // the newest recorded moment by then; 0: there was none
+	Partitions []Position   `json:"partitions"` // how far it was projected
+	Part                    // of all tenants
+	Tenants    []TenantPart `json:"tenants"`
+}
+
+// A TenantPart is what a manifest says of a tenant.
+type TenantPart struct {
+	Tenant   string           `json:"tenant"`
+	Mappings []MappingVersion `json:"mappings"` // that the offers shown were read under
+	Part
+}
+
+// A Part is rows, and the claims that they follow from. Those of parts add up.
+type Part struct {
+	Inputs Inputs `json:"inputs"`
+	Rows
+}
+
+// Plus is both parts together.
+func (p Part) Plus(other Part) Part {
+	return Part{Inputs{p.Inputs.Claims + other.Inputs.Claims, p.Inputs.Digest.Plus(other.Inputs.Digest)}, p.Rows.Plus(other.Rows)}
+}
+
+// Inputs are the claims that history holds of offers: the first ones and those that restate them.
+type Inputs struct {
+	Claims int64        `json:"claims"`
+	Digest offer.Digest `json:"digest"` // the sum of those of each offer's claims
+}
+
+// Rows are counted and hashed.
+type Rows struct {
 	Counts
-	Digest offer.Digest `json:"digest"` // Sum of the rows
+	Digest offer.Digest `json:"digest"` // as Sum has it
+}
+
+// Add counts and hashes an offer.
+func (r *Rows) Add(o Offer) {
+	r.Offers++
+	if o.Deleted {
+		r.Deleted++
+	}
+	r.Digest = r.Digest.Plus(o.digest())
+}
+
+// Plus is both together.
+func (r Rows) Plus(other Rows) Rows {
+	return Rows{Counts{r.Offers + other.Offers, r.Deleted + other.Deleted}, r.Digest.Plus(other.Digest)}
+}
+
+// Counts are of rows.
+type Counts struct {
+	Offers  int64 `json:"offers"`
+	Deleted int64 `json:"deleted"` // of these; those of which no claim counts among them
 }
 
 // A MappingVersion names a reading of a feed.
 type MappingVersion struct {
-	Tenant string `json:"tenant"`
-	Feed   string `json:"feed"`
-	// Version is 0 for deletions that a snapshot implies.
-	Version int `json:"version"`
+	Feed    string `json:"feed"`
+	Version int    `json:"version"` // 0: deletions that a snapshot implies
 }
 
 // A Position is how far a partition of observations was projected.
@@ -107,20 +161,6 @@ func (p Position) Checkpoint(generation int) Checkpoint {
 		c.Applied[l] = p.UpTo[i]
 	}
 	return c
-}
-
-// Counts are of rows.
-type Counts struct {
-	Offers  int64 `json:"offers"`
-	Deleted int64 `json:"deleted"` // of these; those of which no claim counts among them
-}
-
-// Count counts an offer.
-func (n *Counts) Count(o Offer) {
-	n.Offers++
-	if o.Deleted {
-		n.Deleted++
-	}
 }
 
 // Generations returns all of them, the oldest first.
@@ -218,25 +258,59 @@ func Derive(ctx context.Context, q Querier, c Checkpoint, offers []offer.Key) ([
 	return list, nil
 }
 
+// Claimed returns how many claims history holds of offers at a checkpoint, and their digest, by tenant.
+func Claimed(ctx context.Context, q Querier, c Checkpoint, offers []offer.Key) (map[string]Inputs, error) {
+	tenants, ids := columns(offers)
+	lanes, applied := c.Applied.columns()
+	rows, err := q.Query(ctx, inputsSQL, lanes, applied, tenants, ids)
+	if err != nil {
+		return nil, fmt.Errorf("digest the claims of %d offers: %w", len(offers), err)
+	}
+	found := map[string]Inputs{}
+	var (
+		tenant string
+		n      int64
+		digest []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&tenant, &n, &digest}, func() error {
+		in := found[tenant]
+		found[tenant] = Inputs{in.Claims + n, in.Digest.Plus(offer.Digest(digest))}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("digest the claims of %d offers: %w", len(offers), err)
+	}
+	return found, nil
+}
+
 // A Wrong row is one that a generation lacks, has too many, or has otherwise than history says.
 type Wrong struct {
 	offer.Key
 	How string // missing, extra, differs
 }
 
-// WrongOf returns which of offers a generation does not show as history says at a checkpoint.
+// WrongOf returns which of offers, all of the checkpoint's partition, a generation does not show as history says there.
 func WrongOf(ctx context.Context, q Querier, c Checkpoint, offers []offer.Key) ([]Wrong, error) {
 	tenants, ids := columns(offers)
 	lanes, applied := c.Applied.columns()
-	rows, err := q.Query(ctx, wrongSQL, c.Generation, lanes, applied, tenants, ids)
+	return wrong(ctx, q, wrongSQL, c.Generation, lanes, applied, tenants, ids, c.Partition)
+}
+
+// Unclaimed returns at most so many rows of a generation that are of offers of which history holds nothing.
+func Unclaimed(ctx context.Context, q Querier, generation, limit int) ([]Wrong, error) {
+	return wrong(ctx, q, unclaimedSQL, generation, limit)
+}
+
+func wrong(ctx context.Context, q Querier, statement string, args ...any) ([]Wrong, error) {
+	rows, err := q.Query(ctx, statement, args...)
 	if err != nil {
-		return nil, fmt.Errorf("compare %d offers: %w", len(offers), err)
+		return nil, fmt.Errorf("compare rows with history: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Wrong, err error) {
 		return w, row.Scan(&w.Tenant, &w.Account, &w.Record, &w.How)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("compare %d offers: %w", len(offers), err)
+		return nil, fmt.Errorf("compare rows with history: %w", err)
 	}
 	return list, nil
 }
@@ -255,17 +329,41 @@ func Differing(ctx context.Context, tx pgx.Tx, c Checkpoint, other int) ([]Chang
 	return changes, nil
 }
 
-// Mappings returns which readings a generation shows.
-func Mappings(ctx context.Context, q Querier, generation int) ([]MappingVersion, error) {
+// Mappings returns which readings a generation shows, by tenant.
+func Mappings(ctx context.Context, q Querier, generation int) (map[string][]MappingVersion, error) {
 	rows, err := q.Query(ctx, mappingsSQL, generation)
 	if err != nil {
 		return nil, fmt.Errorf("read the mappings of generation %d: %w", generation, err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[MappingVersion])
+	found := map[string][]MappingVersion{}
+	var (
+		tenant string
+		m      MappingVersion
+	)
+	_, err = pgx.ForEachRow(rows, []any{&tenant, &m.Feed, &m.Version}, func() error {
+		found[tenant] = append(found[tenant], m)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the mappings of generation %d: %w", generation, err)
 	}
-	return list, nil
+	return found, nil
+}
+
+// ManifestOf returns what the manifest of a generation says of the transaction's tenant; nil where it has none.
+func ManifestOf(ctx context.Context, q Querier, generation int) (*Manifest, error) {
+	rows, err := q.Query(ctx, manifestOfSQL, generation)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of generation %d: %w", generation, err)
+	}
+	m, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*Manifest])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of generation %d: %w", generation, err)
+	}
+	return m, nil
 }
 
 // SetManifest keeps the manifest of a generation.
@@ -296,11 +394,27 @@ func Before(ctx context.Context, tx pgx.Tx) (id int, err error) {
 	return id, nil
 }
 
-// Point makes a generation the active one: readers see it from the commit on, and each partition hands over with its next batch.
-func Point(ctx context.Context, tx pgx.Tx, generation int) error {
-	if _, err := take(ctx, tx, nil); err != nil {
-		return fmt.Errorf("lock all checkpoints: %w", err)
+// Count counts the rows of a generation.
+func Count(ctx context.Context, tx pgx.Tx, generation int) (n Counts, err error) {
+	const query = "SELECT count(*), count(*) FILTER (WHERE c.deleted) FROM current_offer AS c WHERE c.generation = $1"
+	if err := tx.QueryRow(ctx, query, generation).Scan(&n.Offers, &n.Deleted); err != nil {
+		return n, fmt.Errorf("count generation %d: %w", generation, err)
 	}
+	return n, nil
+}
+
+// Hold locks the checkpoints of all partitions, and with them the pointer, and returns which generation is the active one. Whoever
+// moves the pointer, retires a generation or notes a decision holds them.
+func Hold(ctx context.Context, tx pgx.Tx) (active int, err error) {
+	if _, err := take(ctx, tx, nil); err != nil {
+		return 0, fmt.Errorf("lock all checkpoints: %w", err)
+	}
+	return Active(ctx, tx)
+}
+
+// Point makes a generation the active one: readers see it from the commit on, and each partition hands over with its next batch. The
+// transaction holds all checkpoints.
+func Point(ctx context.Context, tx pgx.Tx, generation int) error {
 	tag, err := tx.Exec(ctx, pointSQL, generation)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = ErrNoGeneration
@@ -311,11 +425,9 @@ func Point(ctx context.Context, tx pgx.Tx, generation int) error {
 	return nil
 }
 
-// Retire ends a generation that is not active and that no partition publishes: nothing more is projected into it.
+// Retire ends a generation that is not active and that no partition publishes: nothing more is projected into it. The transaction
+// holds all checkpoints.
 func Retire(ctx context.Context, tx pgx.Tx, generation int) error {
-	if _, err := take(ctx, tx, nil); err != nil {
-		return fmt.Errorf("lock all checkpoints: %w", err)
-	}
 	tag, err := tx.Exec(ctx, retireSQL, generation)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = ErrNoGeneration

@@ -4,6 +4,17 @@
 -- says what it held when it was last found so.
 ALTER TABLE generation ADD COLUMN manifest jsonb;
 GRANT INSERT (id), UPDATE (manifest, retired_at) ON generation TO offerlog_project;
+-- A manifest names all tenants: each reads of it what is its own.
+REVOKE SELECT ON generation FROM offerlog_read, offerlog_audit;
+GRANT SELECT (id, created_at, retired_at) ON generation TO offerlog_read, offerlog_audit;
+CREATE VIEW tenant_manifest WITH (security_barrier = true) AS
+SELECT g.id AS generation,
+       g.manifest || (t.part - ARRAY['tenant', 'mappings']) || jsonb_build_object('tenants', jsonb_build_array(t.part)) AS manifest
+  FROM generation AS g
+ CROSS JOIN LATERAL jsonb_array_elements(g.manifest -> 'tenants') AS t (part)
+ WHERE t.part ->> 'tenant' = current_tenant();
+ALTER VIEW tenant_manifest OWNER TO offerlog_owner;
+GRANT SELECT ON tenant_manifest TO offerlog_read, offerlog_audit;
 GRANT UPDATE (active) ON generation_pointer TO offerlog_project;
 
 -- Which generation a partition publishes: the pointer's, from the partition's first batch after it moved.
@@ -22,7 +33,23 @@ CREATE TABLE generation_decision (
 );
 ALTER TABLE generation_decision OWNER TO offerlog_owner;
 GRANT SELECT, INSERT ON generation_decision TO offerlog_project;
-GRANT SELECT ON generation_decision TO offerlog_inspector, offerlog_read, offerlog_audit;
+GRANT SELECT ON generation_decision TO offerlog_inspector;
+CREATE VIEW audit_v1.generation_decision AS
+SELECT d.n, d.action, d.generation, d.before, d.actor, d.reason, d.recorded_at FROM generation_decision AS d;
+COMMENT ON VIEW audit_v1.generation_decision IS 'what operators did with generations, and which one was active before';
+GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
+ALTER VIEW audit_v1.generation_decision OWNER TO offerlog_inspector;
+REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
+GRANT SELECT ON audit_v1.generation_decision TO offerlog_inspect;
+
+-- What readers may read: the active generation, and one that was active, until it is retired. Never one that is being built.
+CREATE VIEW readable_generation AS
+SELECT g.id, g.id = a.active AS active
+  FROM generation AS g, generation_pointer AS a
+ WHERE g.retired_at IS NULL
+   AND (g.id = a.active OR EXISTS (SELECT FROM generation_decision AS d WHERE d.before = g.id AND d.action IN ('switch', 'rollback')));
+ALTER VIEW readable_generation OWNER TO offerlog_owner;
+GRANT SELECT ON readable_generation TO offerlog_read, offerlog_audit;
 
 -- +goose StatementBegin
 -- stands is, of each of the offers asked for, what a generation shows within a vector: without an account where no claim of it is

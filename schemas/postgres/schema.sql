@@ -815,6 +815,33 @@ CREATE VIEW audit_v1.generation AS
 
 ALTER TABLE audit_v1.generation OWNER TO offerlog_inspector;
 
+CREATE TABLE public.generation_decision (
+    n integer NOT NULL,
+    action text NOT NULL,
+    generation integer NOT NULL,
+    before integer NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    recorded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT generation_decision_action_check CHECK ((action = ANY (ARRAY['build'::text, 'switch'::text, 'rollback'::text, 'retire'::text])))
+);
+
+ALTER TABLE public.generation_decision OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.generation_decision AS
+ SELECT d.n,
+    d.action,
+    d.generation,
+    d.before,
+    d.actor,
+    d.reason,
+    d.recorded_at
+   FROM public.generation_decision d;
+
+ALTER TABLE audit_v1.generation_decision OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.generation_decision IS 'what operators did with generations, and which one was active before';
+
 CREATE TABLE public.relay_cursor (
     lane integer NOT NULL,
     published bigint DEFAULT 0 NOT NULL,
@@ -1598,19 +1625,6 @@ ALTER TABLE ONLY public.feed_route FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.feed_route OWNER TO offerlog_owner;
 
-CREATE TABLE public.generation_decision (
-    n integer NOT NULL,
-    action text NOT NULL,
-    generation integer NOT NULL,
-    before integer NOT NULL,
-    actor text NOT NULL,
-    reason text NOT NULL,
-    recorded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT generation_decision_action_check CHECK ((action = ANY (ARRAY['build'::text, 'switch'::text, 'rollback'::text, 'retire'::text])))
-);
-
-ALTER TABLE public.generation_decision OWNER TO offerlog_owner;
-
 CREATE TABLE public.janitor_task (
     task text NOT NULL,
     due_at timestamp with time zone NOT NULL
@@ -1700,6 +1714,17 @@ CREATE TABLE public.outbox_ring (
 
 ALTER TABLE public.outbox_ring OWNER TO offerlog_owner;
 
+CREATE VIEW public.readable_generation AS
+ SELECT g.id,
+    (g.id = a.active) AS active
+   FROM public.generation g,
+    public.generation_pointer a
+  WHERE ((g.retired_at IS NULL) AND ((g.id = a.active) OR (EXISTS ( SELECT
+           FROM public.generation_decision d
+          WHERE ((d.before = g.id) AND (d.action = ANY (ARRAY['switch'::text, 'rollback'::text])))))));
+
+ALTER TABLE public.readable_generation OWNER TO offerlog_owner;
+
 CREATE TABLE public.registry (
     singleton boolean DEFAULT true NOT NULL,
     version bigint NOT NULL,
@@ -1727,6 +1752,15 @@ CREATE TABLE public.snapshot_record (
 ALTER TABLE ONLY public.snapshot_record FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.snapshot_record OWNER TO offerlog_owner;
+
+CREATE VIEW public.tenant_manifest WITH (security_barrier='true') AS
+ SELECT g.id AS generation,
+    ((g.manifest || (t.part - ARRAY['tenant'::text, 'mappings'::text])) || jsonb_build_object('tenants', jsonb_build_array(t.part))) AS manifest
+   FROM (public.generation g
+     CROSS JOIN LATERAL jsonb_array_elements((g.manifest -> 'tenants'::text)) t(part))
+  WHERE ((t.part ->> 'tenant'::text) = public.current_tenant());
+
+ALTER TABLE public.tenant_manifest OWNER TO offerlog_owner;
 
 CREATE TABLE public.tick_head (
     singleton boolean DEFAULT true NOT NULL,
@@ -2277,13 +2311,18 @@ GRANT SELECT(observation) ON TABLE public.current_offer TO offerlog_janitor;
 GRANT SELECT(deleted) ON TABLE public.current_offer TO offerlog_janitor;
 
 GRANT SELECT ON TABLE public.generation TO offerlog_project;
-GRANT SELECT ON TABLE public.generation TO offerlog_read;
-GRANT SELECT ON TABLE public.generation TO offerlog_audit;
 GRANT SELECT ON TABLE public.generation TO offerlog_inspector;
 
 GRANT INSERT(id) ON TABLE public.generation TO offerlog_project;
+GRANT SELECT(id) ON TABLE public.generation TO offerlog_read;
+GRANT SELECT(id) ON TABLE public.generation TO offerlog_audit;
+
+GRANT SELECT(created_at) ON TABLE public.generation TO offerlog_read;
+GRANT SELECT(created_at) ON TABLE public.generation TO offerlog_audit;
 
 GRANT UPDATE(retired_at) ON TABLE public.generation TO offerlog_project;
+GRANT SELECT(retired_at) ON TABLE public.generation TO offerlog_read;
+GRANT SELECT(retired_at) ON TABLE public.generation TO offerlog_audit;
 
 GRANT UPDATE(manifest) ON TABLE public.generation TO offerlog_project;
 
@@ -2451,6 +2490,11 @@ GRANT SELECT ON TABLE public.gap TO offerlog_audit;
 GRANT SELECT ON TABLE audit_v1.gap TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.generation TO offerlog_inspect;
+
+GRANT SELECT,INSERT ON TABLE public.generation_decision TO offerlog_project;
+GRANT SELECT ON TABLE public.generation_decision TO offerlog_inspector;
+
+GRANT SELECT ON TABLE audit_v1.generation_decision TO offerlog_inspect;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.relay_cursor TO offerlog_relay;
 GRANT SELECT,UPDATE ON TABLE public.relay_cursor TO offerlog_janitor;
@@ -2658,11 +2702,6 @@ GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_inspector;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
 
-GRANT SELECT,INSERT ON TABLE public.generation_decision TO offerlog_project;
-GRANT SELECT ON TABLE public.generation_decision TO offerlog_inspector;
-GRANT SELECT ON TABLE public.generation_decision TO offerlog_read;
-GRANT SELECT ON TABLE public.generation_decision TO offerlog_audit;
-
 GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
 GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;
 
@@ -2685,6 +2724,9 @@ GRANT SELECT ON TABLE public.outbox_ring TO offerlog_project;
 GRANT SELECT ON TABLE public.outbox_ring TO offerlog_inspector;
 GRANT SELECT,UPDATE ON TABLE public.outbox_ring TO offerlog_janitor;
 
+GRANT SELECT ON TABLE public.readable_generation TO offerlog_read;
+GRANT SELECT ON TABLE public.readable_generation TO offerlog_audit;
+
 GRANT SELECT,UPDATE ON TABLE public.registry TO offerlog_ingest;
 GRANT SELECT ON TABLE public.registry TO offerlog_relay;
 GRANT SELECT ON TABLE public.registry TO offerlog_project;
@@ -2699,5 +2741,8 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.snapshot_account TO offerlog_ingest;
 GRANT SELECT ON TABLE public.snapshot_record TO offerlog_audit;
 GRANT SELECT ON TABLE public.snapshot_record TO offerlog_inspector;
 GRANT SELECT,INSERT ON TABLE public.snapshot_record TO offerlog_ingest;
+
+GRANT SELECT ON TABLE public.tenant_manifest TO offerlog_read;
+GRANT SELECT ON TABLE public.tenant_manifest TO offerlog_audit;
 
 GRANT SELECT,UPDATE ON TABLE public.tick_head TO offerlog_ingest;

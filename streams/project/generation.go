@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,6 +14,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/tick"
 	"github.com/offerlog/offerlog/pkg/view"
 )
 
@@ -23,6 +26,8 @@ var (
 	ErrShrunken = errors.New("the generation has far fewer offers than the active one")
 	// ErrNotBefore reports that there is no generation to go back to.
 	ErrNotBefore = errors.New("no other generation was active before")
+	// ErrMoved reports that somebody else moved the pointer while a generation was being proved.
+	ErrMoved = errors.New("the pointer was moved meanwhile")
 	// ErrInUse reports a generation that readers see, or that a partition still publishes.
 	ErrInUse = errors.New("the generation is in use")
 )
@@ -79,7 +84,7 @@ func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Ch
 			}
 			return err
 		})
-		if err != nil {
+		if err != nil || len(checkpoints) == 0 { // nothing is projected yet
 			return err
 		}
 		if err := byPartition(checkpoints, offers, f); err != nil {
@@ -111,12 +116,8 @@ func byPartition(checkpoints []view.Checkpoint, offers []offer.Key, f func(c vie
 
 // checkpointsOf returns the checkpoints of a generation that is not retired, by partition.
 func checkpointsOf(ctx context.Context, q view.Querier, id int) ([]view.Checkpoint, error) {
-	list, err := view.Generations(ctx, q)
-	if err != nil {
+	if _, err := find(ctx, q, id); err != nil {
 		return nil, err
-	}
-	if !slices.ContainsFunc(list, func(g view.Generation) bool { return g.ID == id && g.RetiredAt == nil }) {
-		return nil, fmt.Errorf("generation %d: %w", id, view.ErrNoGeneration)
 	}
 	checkpoints, err := view.Positions(ctx, q)
 	if err != nil {
@@ -125,36 +126,62 @@ func checkpointsOf(ctx context.Context, q view.Querier, id int) ([]view.Checkpoi
 	return slices.DeleteFunc(checkpoints, func(c view.Checkpoint) bool { return c.Generation != id }), nil
 }
 
+// find returns a generation that is not retired.
+func find(ctx context.Context, q view.Querier, id int) (g view.Generation, err error) {
+	list, err := view.Generations(ctx, q)
+	if err != nil {
+		return g, err
+	}
+	i := slices.IndexFunc(list, func(g view.Generation) bool { return g.ID == id && g.RetiredAt == nil })
+	if i < 0 {
+		return g, fmt.Errorf("generation %d: %w", id, view.ErrNoGeneration)
+	}
+	return list[i], nil
+}
+
 // wrongAtMost is how many wrong rows are named.
 const wrongAtMost = 20
 
 // A Proof is what counting and hashing a generation has found, all in one snapshot of the database.
 type Proof struct {
-	Manifest view.Manifest // of the rows
-	Want     view.Counts   // derived from history
-	Digest   offer.Digest  // likewise
-	Wrong    []view.Wrong  // the first rows that differ
-	Kept     bool          // the manifest that was written before can be derived again; true where there is none
+	view.Generation                   // as it stands: its manifest is the one that was kept, or nil
+	Found           view.Manifest     // of the rows
+	Want            []view.TenantPart // derived from history; without the mappings
+	Wrong           []view.Wrong      // the first rows that differ
+	Kept            bool              // the manifest that was kept can be derived again; true where there is none
 }
 
 // Complete reports whether the rows are those that history gives, and a manifest of it is.
 func (p *Proof) Complete() bool {
-	return p.Manifest.Counts == p.Want && p.Manifest.Digest == p.Digest && len(p.Wrong) == 0 && p.Kept
+	same := func(found, want view.TenantPart) bool { return found.Tenant == want.Tenant && found.Part == want.Part }
+	return slices.EqualFunc(p.Found.Tenants, p.Want, same) && len(p.Wrong) == 0 && p.Kept
+}
+
+// Status says in a word what was found: complete; building, of one that has never been; damaged, of one that was.
+func (p *Proof) Status() string {
+	switch {
+	case p.Complete():
+		return "complete"
+	case p.Manifest == nil && !p.Active:
+		return "building"
+	}
+	return "damaged"
 }
 
 // Err is ErrIncomplete with what is wrong, or nil.
 func (p *Proof) Err() error {
+	want := total(p.Want)
 	switch {
 	case p.Complete():
 		return nil
 	case len(p.Wrong) > 0:
 		w := p.Wrong[0]
-		return fmt.Errorf("generation %d has %d offers, history gives %d; offer %s: %s: %w", p.Manifest.Generation, p.Manifest.Offers, p.Want.Offers, w.Key, w.How, ErrIncomplete)
+		return fmt.Errorf("generation %d has %d offers, history gives %d; offer %s: %s: %w", p.ID, p.Found.Offers, want.Offers, w.Key, w.How, ErrIncomplete)
 	case !p.Kept:
-		return fmt.Errorf("generation %d: history does not give the digest that its manifest states: %w", p.Manifest.Generation, ErrIncomplete)
+		return fmt.Errorf("generation %d: history does not give the digest that its manifest states: %w", p.ID, ErrIncomplete)
 	}
-	return fmt.Errorf("generation %d has %d offers and digest %s, history gives %d and %s: %w", p.Manifest.Generation, p.Manifest.Offers, p.Manifest.Digest,
-		p.Want.Offers, p.Digest, ErrIncomplete)
+	return fmt.Errorf("generation %d has %d offers and digest %s, history gives %d and %s: %w", p.ID, p.Found.Offers, p.Found.Digest, want.Offers, want.Digest,
+		ErrIncomplete)
 }
 
 // Prove counts and hashes a generation, and derives from history what it must hold where it stands, and what it held when its
@@ -168,73 +195,133 @@ func Prove(ctx context.Context, pool *pgxpool.Pool, id int) (p Proof, err error)
 }
 
 func prove(ctx context.Context, tx pgx.Tx, id int) (p Proof, err error) {
+	if p.Generation, err = find(ctx, tx, id); err != nil {
+		return p, err
+	}
 	checkpoints, err := checkpointsOf(ctx, tx, id)
 	if err != nil {
 		return p, err
 	}
-	list, err := view.Generations(ctx, tx)
-	if err != nil {
-		return p, err
-	}
-	kept := list[slices.IndexFunc(list, func(g view.Generation) bool { return g.ID == id })].Manifest
-	p.Manifest = view.Manifest{Schema: view.ManifestSchema, Generation: id}
-	for _, c := range checkpoints {
-		p.Manifest.Partitions = append(p.Manifest.Partitions, c.Position())
-	}
-	if p.Manifest.Mappings, err = view.Mappings(ctx, tx, id); err != nil {
-		return p, err
-	}
-	if p.Manifest.Counts, p.Manifest.Digest, err = view.CountDigest(ctx, tx, id); err != nil {
-		return p, err
-	}
-	if p.Want, p.Digest, err = derive(ctx, tx, checkpoints, func(c view.Checkpoint, offers []offer.Key) error {
+	p.Want, err = derive(ctx, tx, checkpoints, func(c view.Checkpoint, offers []offer.Key) error {
 		if len(p.Wrong) >= wrongAtMost {
 			return nil
 		}
 		wrong, err := view.WrongOf(ctx, tx, c, offers)
 		p.Wrong = append(p.Wrong, wrong[:min(len(wrong), wrongAtMost-len(p.Wrong))]...)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return p, err
 	}
-	if p.Kept = kept == nil; p.Kept {
+	unclaimed, err := view.Unclaimed(ctx, tx, id, wrongAtMost-len(p.Wrong))
+	if err != nil {
+		return p, err
+	}
+	p.Wrong = append(p.Wrong, unclaimed...)
+	if p.Found, err = manifest(ctx, tx, id, checkpoints, p.Want); err != nil {
+		return p, err
+	}
+	if p.Kept = p.Manifest == nil; p.Kept {
 		return p, nil
 	}
-	then := make([]view.Checkpoint, len(kept.Partitions))
-	for i, at := range kept.Partitions {
+	then := make([]view.Checkpoint, len(p.Manifest.Partitions))
+	for i, at := range p.Manifest.Partitions {
 		then[i] = at.Checkpoint(id)
 	}
-	counts, digest, err := derive(ctx, tx, then, func(view.Checkpoint, []offer.Key) error { return nil })
-	p.Kept = counts == kept.Counts && digest == kept.Digest
+	parts, err := derive(ctx, tx, then, func(view.Checkpoint, []offer.Key) error { return nil })
+	p.Kept = p.Manifest.Part == total(parts) && slices.EqualFunc(p.Manifest.Tenants, parts,
+		func(kept, derived view.TenantPart) bool {
+			return kept.Tenant == derived.Tenant && kept.Part == derived.Part
+		})
 	return p, err
 }
 
-// derive counts and hashes what a generation must hold at checkpoints, and calls f with each part of it.
-func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f func(c view.Checkpoint, offers []offer.Key) error) (n view.Counts, d offer.Digest, err error) {
-	d = view.Sum(func(yield func(view.Offer) bool) {
-		var after view.Place
-		for {
-			var offers []offer.Key
-			if offers, after, err = view.History(ctx, tx, after, fillAtOnce*len(checkpoints)); err != nil {
-				return
-			}
-			err = byPartition(checkpoints, offers, func(c view.Checkpoint, part []offer.Key) error {
-				list, err := view.Derive(ctx, tx, c, part)
-				if err != nil {
-					return err
-				}
-				for _, o := range list {
-					n.Count(o)
-					yield(o)
-				}
-				return f(c, part)
-			})
-			if err != nil || len(offers) < fillAtOnce*len(checkpoints) {
-				return
-			}
+// manifest says what a generation holds, with the claims of the parts that were derived.
+func manifest(ctx context.Context, tx pgx.Tx, id int, checkpoints []view.Checkpoint, derived []view.TenantPart) (m view.Manifest, err error) {
+	m = view.Manifest{Schema: view.ManifestSchema, Generation: id, Partitions: []view.Position{}, Tenants: []view.TenantPart{}}
+	newest, err := tick.At(ctx, tx, time.Now())
+	if err != nil && !errors.Is(err, tick.ErrNone) {
+		return m, err
+	}
+	m.Tick = newest.N
+	for _, c := range checkpoints {
+		m.Partitions = append(m.Partitions, c.Position())
+	}
+	mappings, err := view.Mappings(ctx, tx, id)
+	if err != nil {
+		return m, err
+	}
+	rows, err := view.Tally(ctx, tx, id)
+	if err != nil {
+		return m, err
+	}
+	parts := map[string]view.Part{}
+	for _, t := range derived {
+		parts[t.Tenant] = view.Part{Inputs: t.Inputs}
+	}
+	for tenant, r := range rows {
+		parts[tenant] = view.Part{Inputs: parts[tenant].Inputs, Rows: r}
+	}
+	m.Tenants = byTenant(parts)
+	for i, t := range m.Tenants {
+		m.Tenants[i].Mappings = append(t.Mappings, mappings[t.Tenant]...)
+	}
+	m.Part = total(m.Tenants)
+	return m, nil
+}
+
+// derive counts and hashes what a generation must hold at checkpoints, by tenant, and calls f with each part of it.
+func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f func(c view.Checkpoint, offers []offer.Key) error) ([]view.TenantPart, error) {
+	parts := map[string]view.Part{}
+	var after view.Place
+	atOnce := fillAtOnce * len(checkpoints)
+	for more := atOnce > 0; more; { // else nothing is projected yet
+		offers, next, err := view.History(ctx, tx, after, atOnce)
+		if err != nil {
+			return nil, err
 		}
-	})
-	return n, d, err
+		err = byPartition(checkpoints, offers, func(c view.Checkpoint, part []offer.Key) error {
+			claimed, err := view.Claimed(ctx, tx, c, part)
+			if err != nil {
+				return err
+			}
+			for tenant, in := range claimed {
+				parts[tenant] = parts[tenant].Plus(view.Part{Inputs: in})
+			}
+			list, err := view.Derive(ctx, tx, c, part)
+			if err != nil {
+				return err
+			}
+			for _, o := range list {
+				p := parts[o.Key.Tenant]
+				p.Add(o)
+				parts[o.Key.Tenant] = p
+			}
+			return f(c, part)
+		})
+		if err != nil {
+			return nil, err
+		}
+		after, more = next, len(offers) == atOnce
+	}
+	return byTenant(parts), nil
+}
+
+// byTenant lists parts by tenant.
+func byTenant(parts map[string]view.Part) []view.TenantPart {
+	list := make([]view.TenantPart, 0, len(parts))
+	for _, tenant := range slices.Sorted(maps.Keys(parts)) {
+		list = append(list, view.TenantPart{Tenant: tenant, Mappings: []view.MappingVersion{}, Part: parts[tenant]})
+	}
+	return list
+}
+
+// total is the sum of parts.
+func total(parts []view.TenantPart) (sum view.Part) {
+	for _, t := range parts {
+		sum = sum.Plus(t.Part)
+	}
+	return sum
 }
 
 // Finish proves a generation and keeps the manifest of what was found. One that is not complete is ErrIncomplete, with what is wrong.
@@ -245,20 +332,32 @@ func Finish(ctx context.Context, pool *pgxpool.Pool, id int) (p Proof, err error
 	if err != nil {
 		return p, err
 	}
-	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error { return view.SetManifest(ctx, tx, p.Manifest) })
+	p.Manifest = &p.Found
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error { return view.SetManifest(ctx, tx, p.Found) })
 	return p, err
 }
 
 // Switch proves a generation and makes it the active one. Without a reason it refuses one that is empty, or has far fewer offers
-// for sale than the active one.
-func Switch(ctx context.Context, pool *pgxpool.Pool, id int, c Command) (view.Manifest, error) {
-	return point(ctx, pool, view.Switched, id, c)
+// for sale than the active one. To switch to the active one changes nothing.
+func Switch(ctx context.Context, pool *pgxpool.Pool, id int, c Command) (Proof, error) {
+	var active int
+	err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		active, err = view.Active(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return Proof{}, err
+	}
+	return point(ctx, pool, view.Switched, active, id, c)
 }
 
 // Rollback makes the generation active again that was so before the last switch, which has been projected on since.
-func Rollback(ctx context.Context, pool *pgxpool.Pool, c Command) (view.Manifest, error) {
-	var id int
+func Rollback(ctx context.Context, pool *pgxpool.Pool, c Command) (Proof, error) {
+	var active, id int
 	err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		if active, err = view.Active(ctx, tx); err != nil {
+			return err
+		}
 		id, err = view.Before(ctx, tx)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = ErrNotBefore
@@ -266,39 +365,91 @@ func Rollback(ctx context.Context, pool *pgxpool.Pool, c Command) (view.Manifest
 		return err
 	})
 	if err != nil {
-		return view.Manifest{}, err
+		return Proof{}, err
 	}
-	return point(ctx, pool, view.RolledBack, id, c)
+	return point(ctx, pool, view.RolledBack, active, id, c)
 }
 
-func point(ctx context.Context, pool *pgxpool.Pool, action string, id int, c Command) (view.Manifest, error) {
-	p, err := Finish(ctx, pool, id)
-	if err != nil {
-		return view.Manifest{}, err
+// point moves the pointer from the generation that was active when the operator asked to another one, which it proves first.
+func point(ctx context.Context, pool *pgxpool.Pool, action string, from, to int, c Command) (p Proof, err error) {
+	if p, err = Finish(ctx, pool, to); err != nil {
+		return p, err
 	}
-	return p.Manifest, postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
-		active, err := view.Active(ctx, tx)
-		if err != nil {
-			return err
-		}
-		now, _, err := view.CountDigest(ctx, tx, active)
-		if err != nil {
-			return err
-		}
-		have, want := p.Manifest.Offers-p.Manifest.Deleted, now.Offers-now.Deleted
-		if c.Reason == "" && (p.Manifest.Offers == 0 || float64(have) < shrunken*float64(want)) {
-			return fmt.Errorf("generation %d has %d offers for sale, the active one %d: %w", id, have, want, ErrShrunken)
-		}
-		if err := view.Note(ctx, tx, action, id, c.Actor, c.Reason); err != nil {
-			return err
-		}
-		return view.Point(ctx, tx, id)
+	var now view.Counts
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		now, err = view.Count(ctx, tx, from)
+		return err
 	})
+	if err != nil {
+		return p, err
+	}
+	have, want := p.Found.Offers-p.Found.Deleted, now.Offers-now.Deleted
+	if c.Reason == "" && from != to && (p.Found.Offers == 0 || float64(have) < shrunken*float64(want)) {
+		return p, fmt.Errorf("generation %d has %d offers for sale, the active one %d: %w", to, have, want, ErrShrunken)
+	}
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
+		active, err := view.Hold(ctx, tx)
+		switch {
+		case err != nil:
+			return err
+		case active == to:
+			return nil
+		case active != from:
+			return fmt.Errorf("switch from generation %d to %d, while %d is active: %w", from, to, active, ErrMoved)
+		}
+		if err := view.Note(ctx, tx, action, to, c.Actor, c.Reason); err != nil {
+			return err
+		}
+		return view.Point(ctx, tx, to)
+	})
+	if err != nil {
+		return p, err
+	}
+	p.Active = true
+	return p, handOverSilently(ctx, pool)
+}
+
+// handOverSilently hands each partition over to the active generation that has nothing to publish by it, so that one in which nothing
+// comes does not keep the generation before from being retired. The others publish what differs with their next batch.
+func handOverSilently(ctx context.Context, pool *pgxpool.Pool) error {
+	var checkpoints []view.Checkpoint
+	err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		checkpoints, err = view.Positions(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, at := range checkpoints {
+		err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
+			held, err := view.Take(ctx, tx, at.Partition)
+			if err != nil || held[0].Publishes {
+				return err
+			}
+			changes, err := view.Differing(ctx, tx, held[0], publishing(held).Generation)
+			if err != nil || len(changes) > 0 {
+				return err
+			}
+			return view.HandOver(ctx, tx, held[0])
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishing is the one of a partition's checkpoints whose generation it publishes.
+func publishing(checkpoints []view.Checkpoint) view.Checkpoint {
+	return checkpoints[slices.IndexFunc(checkpoints, func(c view.Checkpoint) bool { return c.Publishes })]
 }
 
 // Retire ends a generation and removes its rows, in steps: done again it goes on. One that readers see or a partition still publishes is ErrInUse.
 func Retire(ctx context.Context, pool *pgxpool.Pool, id int, c Command) (removed int64, err error) {
 	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
+		if _, err := view.Hold(ctx, tx); err != nil {
+			return err
+		}
 		list, err := view.Generations(ctx, tx)
 		if err != nil {
 			return err

@@ -3,14 +3,20 @@ package project_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
 	"github.com/offerlog/offerlog/streams/project"
 )
@@ -152,21 +158,6 @@ func TestS_003_17_a_generation_is_complete_by_what_it_holds(t *testing.T) {
 	if _, err := project.Finish(t.Context(), in.pool, second); err != nil {
 		t.Fatal(err)
 	}
-	in.superuser(fmt.Sprintf("DELETE FROM current_offer WHERE generation = %d AND record = 'A-3'", second))
-	refused("a row is gone")
-	p, err := project.Prove(t.Context(), in.pool, second)
-	if err != nil || len(p.Wrong) != 1 || p.Wrong[0].Record != "A-3" || p.Wrong[0].How != "missing" {
-		t.Errorf("got %+v and error %v, want that A-3 is missing", p.Wrong, err)
-	}
-	if err := project.Fill(t.Context(), in.pool, second, func(int) {}); err != nil {
-		t.Fatal(err)
-	}
-	in.superuser(fmt.Sprintf("UPDATE current_offer SET flags = '{x}' WHERE generation = %d AND record = 'A-4'", second))
-	refused("a row was changed")
-	in.superuser(fmt.Sprintf("DELETE FROM current_offer WHERE generation = %d AND record = 'A-4'", second))
-	if err := project.Fill(t.Context(), in.pool, second, func(int) {}); err != nil {
-		t.Fatal(err)
-	}
 	in.superuser(fmt.Sprintf(`UPDATE generation SET manifest = jsonb_set(manifest, '{offers}', '1') WHERE id = %d`, second))
 	refused("its manifest says otherwise")
 }
@@ -191,4 +182,356 @@ func TestAHandOverPublishesWhatDiffers(t *testing.T) {
 		t.Errorf("got %d more published, want A-1 once", len(list)-before)
 	}
 	in.verify()
+}
+
+func TestS_003_16_a_row_that_is_missing_or_wrong_is_named_and_refuses_the_switch(t *testing.T) {
+	in := install(t, fake(t), 2)
+	in.start()
+	in.tell(100, "A", 60)
+	in.settle()
+	second := in.build()
+	for name, c := range map[string]struct{ do, record, how string }{
+		"a row is gone":                {"DELETE FROM current_offer WHERE generation = 2 AND record = 'A-3'", "A-3", "missing"},
+		"a row has other flags":        {"UPDATE current_offer SET flags = '{x}' WHERE generation = 2 AND record = 'A-3'", "A-3", "differs"},
+		"a row has other content":      {"UPDATE current_offer SET content = sha256('x') WHERE generation = 2 AND record = 'A-3'", "A-3", "differs"},
+		"a row is deleted":             {"UPDATE current_offer SET deleted = NOT deleted WHERE generation = 2 AND record = 'A-3'", "A-3", "differs"},
+		"a row is another partition's": {"UPDATE current_offer SET partition = 1 - partition WHERE generation = 2 AND record = 'A-3'", "A-3", "differs"},
+		"a row is of no offer": {`INSERT INTO current_offer SELECT tenant, 2, gen_random_uuid(), partition, account, 'Z', strong, ord, mapping_version, content, observation, deleted, flags
+		                            FROM current_offer WHERE generation = 1 AND record = 'A-3'`, "Z", "extra"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in.superuser(c.do)
+			p, err := project.Switch(t.Context(), in.pool, second, project.Command{Actor: "test", Reason: "whatever"})
+			if !errors.Is(err, project.ErrIncomplete) || !strings.Contains(err.Error(), c.record) {
+				t.Errorf("got error %v, want that %s is named", err, c.record)
+			}
+			if len(p.Wrong) != 1 || p.Wrong[0].Record != c.record || p.Wrong[0].How != c.how || p.Status() != "damaged" {
+				t.Errorf("got %+v, %s, want damaged, %s %s", p.Wrong, p.Status(), c.record, c.how)
+			}
+			in.superuser("DELETE FROM current_offer WHERE generation = 2 AND record IN ('A-3', 'Z')")
+			if err := project.Fill(t.Context(), in.pool, second, func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+			if p, err := project.Prove(t.Context(), in.pool, second); err != nil || !p.Complete() {
+				t.Errorf("filled again: got %v, %v", p.Err(), err)
+			}
+		})
+	}
+}
+
+func TestS_003_16_a_generation_that_is_empty_or_has_far_fewer_offers_needs_a_reason(t *testing.T) {
+	for name, n := range map[string]int{"empty": 0, "far fewer": 20} {
+		t.Run(name, func(t *testing.T) {
+			in := install(t, fake(t), 2)
+			in.start()
+			in.until("the projector has begun", func() bool { return len(in.positions()) > 0 })
+			in.tell(100, "A", n)
+			in.settle()
+			in.superuser(`INSERT INTO current_offer (tenant, generation, offer, partition, account, record, deleted, flags)
+			              SELECT 't1', 1, gen_random_uuid(), 0, 'ACC-1', 'X-' || i, false, '{}' FROM generate_series(1, 20) AS i`)
+			second := in.build()
+			if _, err := project.Switch(t.Context(), in.pool, second, operator); !errors.Is(err, project.ErrShrunken) {
+				t.Errorf("got error %v, want that it has fewer", err)
+			}
+			if got := in.active(); got != 1 {
+				t.Errorf("generation %d is active", got)
+			}
+			if _, err := project.Switch(t.Context(), in.pool, second, project.Command{Actor: "test", Reason: "that supplier is gone"}); err != nil {
+				t.Error(err)
+			}
+			if got := in.active(); got != second {
+				t.Errorf("generation %d is active", got)
+			}
+		})
+	}
+}
+
+func (in *installation) active() (id int) {
+	in.t.Helper()
+	in.query(func(tx pgx.Tx) (err error) {
+		id, err = view.Active(in.t.Context(), tx)
+		return err
+	})
+	return id
+}
+
+// Builders and operators who do the same at once: each build is whole, and decisions follow one another.
+func TestManyBuildAndSwitchAtOnce(t *testing.T) {
+	in := install(t, fake(t), 3)
+	in.start()
+	in.tell(100, "A", 60)
+	in.settle()
+	ids := make([]int, 3)
+	var g errgroup.Group
+	for i := range ids {
+		g.Go(func() (err error) {
+			if ids[i], err = project.Make(t.Context(), in.pool, operator); err != nil {
+				return err
+			}
+			// Two builders of one generation do no harm either.
+			other := make(chan error)
+			go func() { other <- project.Fill(t.Context(), in.pool, ids[i], func(int) {}) }()
+			return errors.Join(project.Fill(t.Context(), in.pool, ids[i], func(int) {}), <-other)
+		})
+	}
+	in.tell(101, "B", 60)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	in.settle()
+	for _, id := range ids {
+		g.Go(func() error {
+			if _, err := project.Switch(t.Context(), in.pool, id, operator); !errors.Is(err, project.ErrMoved) {
+				return err
+			}
+			return nil
+		})
+		g.Go(func() error {
+			_, err := project.Rollback(t.Context(), in.pool, operator)
+			if errors.Is(err, project.ErrMoved) || errors.Is(err, project.ErrNotBefore) {
+				return nil
+			}
+			return err
+		})
+	}
+	in.tell(100, "C", 60)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	in.settle()
+	in.verify()
+	var torn, moves int
+	in.query(func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE d.before <> d.was), count(*)
+		                                   FROM (SELECT d.before, lag(d.generation, 1, 1) OVER (ORDER BY d.n) AS was
+		                                           FROM generation_decision AS d WHERE d.action IN ('switch', 'rollback')) AS d`).Scan(&torn, &moves)
+	})
+	if torn != 0 || moves == 0 {
+		t.Errorf("%d of %d moves of the pointer do not begin where the one before has ended", torn, moves)
+	}
+}
+
+// A partition in which nothing comes publishes the generation that is active as well: the one before can be retired.
+func TestAQuietPartitionHandsOver(t *testing.T) {
+	in := install(t, fake(t), 3)
+	in.start()
+	in.tell(100, "A", 30)
+	in.settle()
+	second := in.build()
+	for range 2 { // again: it is active
+		if _, err := project.Switch(t.Context(), in.pool, second, operator); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := project.Retire(t.Context(), in.pool, 1, operator); err != nil || n == 0 {
+		t.Errorf("retired with %d rows removed and error %v", n, err)
+	}
+	if _, err := project.Rollback(t.Context(), in.pool, operator); !errors.Is(err, view.ErrNoGeneration) {
+		t.Errorf("go back to what is retired: got error %v", err)
+	}
+}
+
+// pages reads all offers in pages, as tenant t1, each page in a transaction of its own, and calls f after each. It returns how many
+// offers were marked, and how many were not.
+func (in *installation) pages(f func(page int)) (marked, others int, err error) {
+	ctx := in.t.Context()
+	read := func(f func(tx pgx.Tx) error) error { return postgres.AsTenant(ctx, in.pool, postgres.Read, "t1", f) }
+	var at view.Cursor
+	err = read(func(tx pgx.Tx) (err error) {
+		at.Generation, err = view.Active(ctx, tx)
+		return err
+	})
+	for n := 1; err == nil; n++ {
+		var page view.Page
+		err = read(func(tx pgx.Tx) (err error) {
+			page, err = view.PageOf(ctx, tx, view.Filter{IncludeDeleted: true, Limit: 7}, at)
+			return err
+		})
+		for _, o := range page.Offers {
+			if slices.Contains(o.Flags, "marked") {
+				marked++
+			} else {
+				others++
+			}
+		}
+		f(n)
+		if err != nil || page.Next == nil {
+			break
+		}
+		at, err = view.ParseCursor(page.Next.String())
+	}
+	return marked, others, err
+}
+
+// marked is an installation whose active generation marks its offers, so that what readers see tells the generation.
+func marked(t *testing.T) (in *installation, offers int) {
+	in = install(t, fake(t), 3)
+	in.start()
+	in.tell(100, "A", 60)
+	in.tell(100, "B", 60)
+	in.settle()
+	in.superuser("UPDATE current_offer SET flags = '{marked}'")
+	in.query(func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), "SELECT count(*) FROM current_offer").Scan(&offers)
+	})
+	return in, offers
+}
+
+func TestS_003_13_readers_see_nothing_of_a_generation_that_is_built(t *testing.T) {
+	in, all := marked(t)
+	built := make(chan struct{})
+	var reader errgroup.Group
+	reader.Go(func() error {
+		for {
+			old, fresh, err := in.pages(func(int) {})
+			if err != nil || old != all || fresh != 0 {
+				return fmt.Errorf("got %d offers of the new generation, %d of %d of the active one, error %w", fresh, old, all, err)
+			}
+			select {
+			case <-built:
+				return nil
+			default:
+			}
+		}
+	})
+	second := in.build()
+	close(built)
+	if err := reader.Wait(); err != nil {
+		t.Error(err)
+	}
+	err := postgres.AsTenant(t.Context(), in.pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+		_, err := view.PageOf(t.Context(), tx, view.Filter{Limit: 1000}, view.Cursor{Generation: second})
+		return err
+	})
+	if !errors.Is(err, view.ErrGone) {
+		t.Errorf("a made up cursor of a generation that was never active: got error %v", err)
+	}
+}
+
+func TestS_003_14_fifty_readers_page_across_a_switch_and_each_sees_one_generation(t *testing.T) {
+	in, all := marked(t)
+	second := in.build()
+	var (
+		readers errgroup.Group
+		begun   sync.WaitGroup
+		moved   = make(chan struct{})
+	)
+	for i := range 50 {
+		begun.Add(1)
+		readers.Go(func() error {
+			across := 1 + i%4 // the page after which this reader waits for the switch
+			old, fresh, err := in.pages(func(page int) {
+				if page == across {
+					begun.Done()
+					<-moved
+				}
+			})
+			if err != nil || old != all || fresh != 0 {
+				return fmt.Errorf("a reader got %d offers of the generation before, %d of the new one, of %d, error %w", old, fresh, all, err)
+			}
+			if old, fresh, err = in.pages(func(int) {}); err != nil || old != 0 || fresh != all {
+				return fmt.Errorf("begun after the switch: got %d offers of the generation before, %d of the new one, of %d, error %w", old, fresh, all, err)
+			}
+			return nil
+		})
+	}
+	begun.Wait()
+	if _, err := project.Switch(t.Context(), in.pool, second, operator); err != nil {
+		t.Fatal(err)
+	}
+	close(moved)
+	if err := readers.Wait(); err != nil {
+		t.Error(err)
+	}
+
+	// What is retired is read no further: better an error than a reading that ends early.
+	in.tell(100, "A", 60) // what differs is published, and each partition hands over
+	in.tell(100, "B", 60)
+	in.settle()
+	if _, err := project.Retire(t.Context(), in.pool, 1, operator); err != nil {
+		t.Fatal(err)
+	}
+	err := postgres.AsTenant(t.Context(), in.pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+		_, err := view.PageOf(t.Context(), tx, view.Filter{Limit: 7}, view.Cursor{Generation: 1})
+		return err
+	})
+	if !errors.Is(err, view.ErrGone) {
+		t.Errorf("a cursor of a retired generation: got error %v", err)
+	}
+}
+
+// scans are the nodes of a plan that read a table.
+func scans(t *testing.T, plan map[string]any, table string) (found []map[string]any) {
+	t.Helper()
+	if plan["Relation Name"] == table {
+		found = append(found, plan)
+	}
+	parts, _ := plan["Plans"].([]any)
+	for _, p := range parts {
+		found = append(found, scans(t, p.(map[string]any), table)...)
+	}
+	return found
+}
+
+func TestS_003_12_readers_read_the_pointed_generation_alone_and_its_manifest_beside_it(t *testing.T) {
+	in, _ := marked(t)
+	second := in.build()
+	if _, err := project.Switch(t.Context(), in.pool, second, operator); err != nil {
+		t.Fatal(err)
+	}
+	in.superuser(`INSERT INTO current_offer (tenant, generation, offer, partition, account, record, deleted, flags)
+	              SELECT 't1', g, gen_random_uuid(), 0, 'ACC-1', 'X-' || i, false, '{}' FROM generate_series(1, 3) AS g, generate_series(1, 4000) AS i`)
+	in.superuser("ANALYZE current_offer")
+	var rows float64
+	in.query(func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), "SELECT count(*) FROM current_offer WHERE generation = $1", second).Scan(&rows)
+	})
+	anything := uuid.UUID{}
+	for statement, args := range map[string][]any{
+		"offers":  {"", "", "", true, 0, nil, nil, nil, anything},
+		"items":   {"", 100},
+		"applied": {anything},
+	} {
+		t.Run(statement, func(t *testing.T) {
+			text, err := os.ReadFile("../../pkg/view/" + statement + ".sql")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plans []struct{ Plan map[string]any }
+			err = postgres.AsTenant(t.Context(), in.pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+				return tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+string(text), args...).Scan(&plans)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := scans(t, plans[0].Plan, "current_offer")
+			if len(found) == 0 {
+				t.Fatal("no node reads current_offer: the test does not see it")
+			}
+			for _, scan := range found {
+				cond, _ := scan["Index Cond"].(string)
+				removed, _ := scan["Rows Removed by Filter"].(float64)
+				if !strings.Contains(cond, "generation =") || scan["Actual Rows"].(float64)+removed > rows {
+					t.Errorf("reads more than the %g rows of the pointed generation: %v", rows, scan)
+				}
+			}
+		})
+	}
+	read := func(tenant string) (m *view.Manifest) {
+		err := postgres.AsTenant(t.Context(), in.pool, postgres.Read, tenant, func(tx pgx.Tx) (err error) {
+			m, err = view.ManifestOf(t.Context(), tx, second)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if m := read("t1"); m == nil || m.Generation != second || m.Offers == 0 || len(m.Tenants) != 1 || m.Tenants[0].Tenant != "t1" || m.Tenants[0].Part != m.Part ||
+		m.Tenants[0].Inputs.Claims != 120 {
+		t.Errorf("got manifest %+v", m)
+	}
+	if m := read("t2"); m != nil {
+		t.Errorf("another tenant's reader got %+v", m)
+	}
 }

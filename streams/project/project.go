@@ -266,8 +266,7 @@ func (s *Stage) move(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint
 // handOver publishes, at the first batch after a switch, what the generation that is active now shows otherwise than was published,
 // and has the partition publish that generation from here on.
 func (s *Stage) handOver(ctx context.Context, tx pgx.Tx, b *batch, checkpoints []view.Checkpoint, held *lane.Held) (changed int, err error) {
-	before := checkpoints[slices.IndexFunc(checkpoints, func(c view.Checkpoint) bool { return c.Publishes })]
-	changes, err := view.Differing(ctx, tx, checkpoints[0], before.Generation)
+	changes, err := view.Differing(ctx, tx, checkpoints[0], publishing(checkpoints).Generation)
 	if err == nil {
 		err = s.publish(ctx, tx, b, held, changes)
 	}

@@ -169,7 +169,11 @@ func (w *worker) load(ctx context.Context, topic kafka.Topic) (list []place, err
 		if err != nil {
 			return err
 		}
+		all := len(checkpoints)
 		checkpoints = slices.DeleteFunc(checkpoints, func(c view.Checkpoint) bool { return c.Generation != generation })
+		if all > 0 && len(checkpoints) == 0 {
+			return fmt.Errorf("read the checkpoints of generation %d: %w", generation, postgres.ErrLostRace) // it was retired meanwhile
+		}
 		var lanes []lane.Lane
 		if len(checkpoints) > 0 {
 			lanes, err = lane.List(ctx, tx, lane.Projector, streams.Observations)
