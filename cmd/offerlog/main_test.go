@@ -119,9 +119,13 @@ func sceneEmptyDatabase(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("SUPERUSER", u.String())
 }
 
-// sceneSQL executes a statement in the scene's database, as superuser.
+// sceneSQL executes a statement in the scene's database, as superuser: in that of servers, or of the running dev.
 func sceneSQL(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(execute(context.Background(), ts.Getenv("SUPERUSER"), func(conn *pgx.Conn) error {
+	dsn := ts.Getenv("SUPERUSER")
+	if dsn == "" {
+		dsn = running(ts).Postgres
+	}
+	ts.Check(execute(context.Background(), dsn, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(context.Background(), strings.Join(args, " "))
 		return err
 	}))
