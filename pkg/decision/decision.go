@@ -10,6 +10,8 @@
 //   - an item, as claims of an offer have it: that it is another one, by a link.
 //   - a moment of a tenant: that it has come. What was claimed for later counts from then on, and what was claimed until then
 //     no more.
+//   - a reading of a delivery under another mapping version than its first: from then on older ones of it do not count.
+//   - a mapping version of a feed, for what was read under it: that an operator takes it out of force.
 //   - a horizon, how far back a feed remembers deletions: up to when they are collected.
 //
 // Decisions are only added. Those of a subject are numbered from 1 under its lock, and among those that a vector of numbers
@@ -80,10 +82,12 @@ const (
 	Moment      Kind = "due"
 	Horizon     Kind = "horizon"
 	Item        Kind = "item"
+	Reading     Kind = "reading"
+	Mapping     Kind = "mapping"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment, Horizon, Item}
+var Kinds = []Kind{Run, Observation, Delivery, Feed, Moment, Horizon, Item, Reading, Mapping}
 
 // A Subject is what a decision is about.
 type Subject struct {
@@ -102,13 +106,14 @@ const (
 	Released   Verdict = "released"   // of a run, by an operator
 	Rejected   Verdict = "rejected"   // of a run, by an operator
 	Superseded Verdict = "superseded" // of an observation: a correction took its place
-	Retracted  Verdict = "retracted"  // of an observation or a delivery, by an operator
+	Retracted  Verdict = "retracted"  // of an observation, a delivery or a mapping version, by an operator
 	Restored   Verdict = "restored"   // likewise: it counts as if nothing had been decided
 	Suspended  Verdict = "suspended"  // of a feed, by an operator
 	Resumed    Verdict = "resumed"    // of a feed, by an operator
 	Due        Verdict = "due"        // of a moment: it has come
 	Collected  Verdict = "collected"  // of a feed's horizon: what was deleted before it is not shown any more
 	Linked     Verdict = "linked"     // of an item, by an operator
+	Reread     Verdict = "reread"     // of a reading: it was made
 	Unlinked   Verdict = "unlinked"   // of an item, by an operator: it is what claims say
 )
 
@@ -133,9 +138,11 @@ type Decision struct {
 	Offer      offer.OfferID     // of an observation, and of an item:
 	ItemWas    offer.Item        // what claims of the offer say,
 	Item       offer.Item        // and what that means
-	Account    string            // of a feed, and of a complete snapshot
+	Delivery   offer.DeliveryID  // of a reading: whose
+	Mapping    int               // of a reading, and of a mapping version: which one
+	Account    string            // of a feed, a reading, a mapping version and a complete snapshot
 	AsOf       *int64            // and when it was taken, in nanoseconds; nil: it implies no deletions
-	Feed       string            // of a feed, and of a complete snapshot: which says so
+	Feed       string            // likewise
 	Moment     int64             // that has come, in nanoseconds since 1970 UTC; of other kinds 0
 	Collected  time.Time         // of a horizon: deletions that were recorded before it are collected
 	Reason     string            // an operator's
@@ -152,6 +159,16 @@ func OfFeed(tenant, feed string) Subject {
 // OfItem is an item, as claims of an offer have it, as a subject.
 func OfItem(of offer.Key, was offer.Item) Subject {
 	return Subject{of.Tenant, Item, offer.Derive("item", append([]string{of.ID().String()}, was.Fields()...)...)}
+}
+
+// OfReading is a reading of a delivery as a subject.
+func OfReading(tenant string, of offer.DeliveryID, mapping int) Subject {
+	return Subject{tenant, Reading, offer.Derive("reading", of.String(), strconv.Itoa(mapping))}
+}
+
+// OfMapping is a mapping version of a feed as a subject.
+func OfMapping(tenant, feed string, version int) Subject {
+	return Subject{tenant, Mapping, offer.Derive("mapping", tenant, feed, strconv.Itoa(version))}
 }
 
 // OfMoment is a moment of a tenant as a subject, in nanoseconds since 1970 UTC.
@@ -228,7 +245,9 @@ type Document struct {
 	Standing   Standing   `json:"standing"`
 	AsOf       string     `json:"as_of,omitempty"`  // a complete snapshot's
 	Moment     string     `json:"moment,omitempty"` // that has come
-	Feed       string     `json:"feed,omitempty"`   // of a horizon
+	Feed       string     `json:"feed,omitempty"`   // of a horizon, a reading and a mapping version
+	Delivery   string     `json:"delivery,omitempty"`
+	Mapping    int        `json:"mapping_version,omitempty"`
 	Collected  string     `json:"collected,omitempty"`
 	ItemWas    offer.Item `json:"item_was,omitzero"` // what claims of the offer say
 	Item       offer.Item `json:"item,omitzero"`     // and what that means
@@ -250,6 +269,12 @@ func (d *Decision) Document() Document {
 	}
 	if d.Kind == Horizon {
 		doc.Feed, doc.Collected = d.Feed, offer.TimeOf(d.Collected).Text
+	}
+	if d.Kind == Reading || d.Kind == Mapping {
+		doc.Feed, doc.Mapping = d.Feed, d.Mapping
+	}
+	if d.Kind == Reading {
+		doc.Delivery = d.Delivery.String()
 	}
 	if d.Command != nil {
 		doc.Command = d.Command.String()
@@ -275,7 +300,8 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		feeds, reasons, actors             = make([]string, n), make([]string, n), make([]string, n)
 		was, is                            = make([]string, n), make([]string, n)
 		subjects                           = make([]uuid.UUID, n)
-		offers, commands                   = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
+		offers, commands, deliveries       = make([]uuid.NullUUID, n), make([]uuid.NullUUID, n), make([]uuid.NullUUID, n)
+		mappings                           = make([]*int, n)
 		ns, lanes                          = make([]int, n), make([]int, n)
 		standings                          = make([]int16, n)
 		seqs                               = make([]int64, n)
@@ -301,6 +327,12 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		if d.Kind == Observation || d.Kind == Item {
 			offers[i] = uuid.NullUUID{UUID: uuid.UUID(d.Offer), Valid: true}
 		}
+		if d.Kind == Reading {
+			deliveries[i] = uuid.NullUUID{UUID: uuid.UUID(d.Delivery), Valid: true}
+		}
+		if d.Kind == Reading || d.Kind == Mapping {
+			mappings[i] = &d.Mapping
+		}
 		if d.Command != nil {
 			commands[i] = uuid.NullUUID{UUID: uuid.UUID(*d.Command), Valid: true}
 		}
@@ -312,7 +344,8 @@ func Record(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 		}
 		accounts[i], asOf[i], feeds[i], reasons[i], actors[i], recorded[i] = d.Account, d.AsOf, d.Feed, d.Reason, d.Actor, d.RecordedAt
 	}
-	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, collected, was, is, reasons, actors, commands, recorded)
+	tag, err := tx.Exec(ctx, recordSQL, tenants, subjects, ns, kinds, lanes, seqs, verdicts, standings, offers, accounts, asOf, feeds, moments, collected, was, is, reasons, actors, commands, recorded,
+		deliveries, mappings)
 	if err == nil && tag.RowsAffected() != int64(n) {
 		err = postgres.ErrLostRace
 	}
@@ -376,15 +409,20 @@ func List(ctx context.Context, q Querier, subjects []uuid.UUID) ([]Decision, err
 func Scan(row pgx.CollectableRow) (d Decision, err error) {
 	var (
 		offerID, command uuid.NullUUID
+		delivery         uuid.NullUUID
+		mapping          *int
 		moment           *int64
 		collected        *time.Time
 		was, is          []string
 	)
 	if err := row.Scan(&d.Tenant, &d.ID, &d.N, &d.Kind, &d.Lane, &d.Seq, &d.Verdict, &d.Standing, &offerID, &d.Account, &d.AsOf, &d.Feed, &moment, &collected, &was, &is, &d.Reason,
-		&d.Actor, &command, &d.RecordedAt); err != nil {
+		&d.Actor, &command, &d.RecordedAt, &delivery, &mapping); err != nil {
 		return d, err
 	}
 	d.Offer, d.ItemWas, d.Item = offer.OfferID(offerID.UUID), offer.ItemOf(was), offer.ItemOf(is)
+	if d.Delivery = offer.DeliveryID(delivery.UUID); mapping != nil {
+		d.Mapping = *mapping
+	}
 	if moment != nil {
 		d.Moment = *moment
 	}
@@ -399,26 +437,41 @@ func Scan(row pgx.CollectableRow) (d Decision, err error) {
 
 // InForce is the decision that counts of each subject. It shares nothing with the SQL of package view, which a test and the
 // audit hold against it.
-type InForce map[subject]Decision
+type InForce struct {
+	last     map[subject]Decision
+	readings map[subject][]Decision // by delivery
+}
 
 // Latest picks those that count of decisions in any order: covers says which ones a vector of numbers has; nil: all.
 func Latest(decisions iter.Seq[Decision], covers func(lane int, seq int64) bool) InForce {
-	in := InForce{}
+	in := InForce{map[subject]Decision{}, map[subject][]Decision{}}
 	for d := range decisions {
 		at := subject{d.Tenant, d.ID}
-		if have, ok := in[at]; (covers == nil || covers(d.Lane, d.Seq)) && (!ok || d.N > have.N) {
-			in[at] = d
+		if have, ok := in.last[at]; (covers == nil || covers(d.Lane, d.Seq)) && (!ok || d.N > have.N) {
+			in.last[at] = d
+		}
+	}
+	for _, d := range in.last {
+		if d.Kind == Reading {
+			of := subject{d.Tenant, uuid.UUID(d.Delivery)}
+			in.readings[of] = append(in.readings[of], d)
 		}
 	}
 	return in
 }
 
-// Claim is how a claim of a delivery counts, and where it is one of a run, of the run.
-func (in InForce) Claim(tenant string, delivery offer.DeliveryID, run uuid.UUID, held bool) Standing {
-	if d := in[subject{tenant, uuid.UUID(delivery)}]; d.Kind == Delivery && d.Standing == NotCounting {
+// Claim is how a claim of a delivery, read under a mapping version, counts, and where it is one of a run, of the run.
+func (in InForce) Claim(tenant string, delivery offer.DeliveryID, mapping int, run uuid.UUID, held bool) Standing {
+	of := subject{tenant, uuid.UUID(delivery)}
+	if d := in.last[of]; d.Kind == Delivery && d.Standing == NotCounting {
 		return NotCounting
 	}
-	switch d, ok := in[subject{tenant, run}]; {
+	for _, d := range in.readings[of] {
+		if d.Mapping > mapping && !in.void(tenant, d.Feed, d.Mapping) {
+			return NotCounting
+		}
+	}
+	switch d, ok := in.last[subject{tenant, run}]; {
 	case run == uuid.Nil:
 		return Counting
 	case ok:
@@ -429,10 +482,16 @@ func (in InForce) Claim(tenant string, delivery offer.DeliveryID, run uuid.UUID,
 	return Partial
 }
 
+// void reports whether a mapping version of a feed is out of force.
+func (in InForce) void(tenant, feed string, version int) bool {
+	d, ok := in.last[subject{tenant, OfMapping(tenant, feed, version).ID}]
+	return ok && d.Standing == NotCounting
+}
+
 // Link is the item that a link gives claims of an offer which say another; zero: none does.
 func (in InForce) Link(of offer.Key, was offer.Item) offer.Item {
 	at := OfItem(of, was)
-	if d := in[subject{at.Tenant, at.ID}]; d.Standing != NotCounting {
+	if d := in.last[subject{at.Tenant, at.ID}]; d.Standing != NotCounting {
 		return d.Item
 	}
 	return offer.Item{}
@@ -440,7 +499,7 @@ func (in InForce) Link(of offer.Key, was offer.Item) offer.Item {
 
 // Come returns the latest moment of a tenant of which a decision says that it has come; 0: none.
 func (in InForce) Come(tenant string) (latest int64) {
-	for _, d := range in {
+	for _, d := range in.last {
 		if d.Kind == Moment && d.Tenant == tenant {
 			latest = max(latest, d.Moment)
 		}
@@ -448,19 +507,20 @@ func (in InForce) Come(tenant string) (latest int64) {
 	return latest
 }
 
-// Out reports whether decisions have taken an observation out of the count, or all that its feed claims.
-func (in InForce) Out(tenant, feed string, id offer.ObservationID) bool {
+// Out reports whether decisions have taken an observation out of the count, or all that its feed claims, or all that was read
+// under the observation's mapping version.
+func (in InForce) Out(tenant, feed string, mapping int, id offer.ObservationID) bool {
 	for _, of := range []subject{{tenant, uuid.UUID(id)}, {tenant, OfFeed(tenant, feed).ID}} {
-		if d, ok := in[of]; ok && d.Standing == NotCounting {
+		if d, ok := in.last[of]; ok && d.Standing == NotCounting {
 			return true
 		}
 	}
-	return false
+	return in.void(tenant, feed, mapping)
 }
 
 // Collects reports whether a deletion that a feed has claimed, recorded at a time, is older than deletions are remembered.
 func (in InForce) Collects(tenant, feed string, recorded time.Time) bool {
-	d, ok := in[subject{tenant, OfHorizon(tenant, feed).ID}]
+	d, ok := in.last[subject{tenant, OfHorizon(tenant, feed).ID}]
 	return ok && recorded.Before(d.Collected)
 }
 
@@ -470,7 +530,7 @@ type Snapshots map[Account]Decision
 // Snapshots returns those of the decisions in force.
 func (in InForce) Snapshots() Snapshots {
 	newest := Snapshots{}
-	for _, d := range in {
+	for _, d := range in.last {
 		if d.AsOf == nil {
 			continue
 		}

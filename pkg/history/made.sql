@@ -1,8 +1,7 @@
 -- The observations that deliveries were the first to state.
 SELECT o.offer, o.id
   FROM unnest($2::uuid[]) AS k (delivery)
-  JOIN receipt AS r ON (r.tenant, r.delivery) = ($1, k.delivery)
-  JOIN outcome AS a ON (a.lane, a."offset", a.item) = (r.lane, r."offset", r.item)
+  JOIN delivery_reading AS a ON (a.tenant, a.delivery) = ($1, k.delivery)
  CROSS JOIN LATERAL (SELECT b.offer, b.id
                        FROM generate_series(a.first_seq, a.last_seq) AS n (seq)
                        JOIN observation AS b ON (b.lane, b.seq) = (a.lane, n.seq)

@@ -20,8 +20,7 @@ claimed AS (
      UNION
     SELECT x.offer, x.id
       FROM decided AS d
-      JOIN receipt AS r ON (r.tenant, r.delivery) = (d.tenant, d.subject)
-      JOIN outcome AS a ON (a.lane, a."offset", a.item) = (r.lane, r."offset", r.item)
+      JOIN delivery_reading AS a ON (a.tenant, a.delivery) = (d.tenant, d.subject)
      CROSS JOIN LATERAL (SELECT o.offer, o.id FROM observation AS o WHERE o.lane = a.lane AND o.seq BETWEEN a.first_seq AND a.last_seq
                           UNION ALL
                          SELECT s.offer, s.observation FROM sighting AS s WHERE s.lane = a.lane AND s.seq BETWEEN a.first_seq AND a.last_seq) AS x

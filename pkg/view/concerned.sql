@@ -1,7 +1,7 @@
 -- The offers of partition $2 that a decision on the subject ($3, $4) of kind $5 concerns: those that a run or a delivery has claims
--- of, that an observation or an item is of, that stand in a feed's account, of which a claim begins to count at a moment, or ends:
--- behind the moment before; or of which a deletion is older than a horizon. A delivery's receipt says where its outcome stands, and that
--- says which numbers of the lane its claims have.
+-- of, a delivery in any of its readings, that an observation or an item is of, that stand in the account of a feed or of a mapping
+-- version's, of which a claim begins to count at a moment, or ends: behind the moment before; or of which a deletion is older than a
+-- horizon.
 WITH claimed AS (
     SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND (o.tenant, o.run) = ($3::text, $4::uuid)
      UNION ALL
@@ -10,17 +10,18 @@ WITH claimed AS (
     SELECT d.offer FROM decision AS d WHERE $5::text IN ('observation', 'item') AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
      UNION ALL
     SELECT x.offer
-      FROM receipt AS r
-      JOIN outcome AS a ON (a.lane, a."offset", a.item) = (r.lane, r."offset", r.item)
+      FROM delivery_reading AS a
      CROSS JOIN LATERAL (SELECT o.offer FROM observation AS o WHERE o.lane = a.lane AND o.seq BETWEEN a.first_seq AND a.last_seq
                           UNION ALL
                          SELECT s.offer FROM sighting AS s WHERE s.lane = a.lane AND s.seq BETWEEN a.first_seq AND a.last_seq) AS x
-     WHERE $5::text = 'delivery' AND (r.tenant, r.delivery) = ($3::text, $4::uuid)
+     WHERE a.tenant = $3::text
+       AND a.delivery = CASE $5::text WHEN 'delivery' THEN $4::uuid
+                                      WHEN 'reading' THEN (SELECT d.delivery FROM decision AS d WHERE (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)) END
      UNION ALL
     SELECT c.offer
       FROM decision AS d
       JOIN current_offer AS c ON (c.tenant, c.account, c.generation) = (d.tenant, d.account, $1::int)
-     WHERE $5::text = 'feed' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+     WHERE $5::text IN ('feed', 'mapping') AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
      UNION ALL
     SELECT c.offer
       FROM decision AS d

@@ -50,7 +50,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 			if e.Implied() { // it stands by its snapshot, whichever delivery brought it about
 				delivery = offer.DeliveryID{}
 			}
-			best = max(best, in.Claim(e.Key.Tenant, delivery, claim.Run, claim.Held))
+			best = max(best, in.Claim(e.Key.Tenant, delivery, e.Rank.Mapping, claim.Run, claim.Held))
 		}
 		all[e.Key][e.Observation.ID()] = standing{e.Observation, best}
 	}
@@ -58,7 +58,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 	offers := make(map[offer.Key]Offer, len(all))
 	for key, observations := range all {
 		counts := func(o *standing) bool {
-			return o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.ID()) &&
+			return o.Standing != decision.NotCounting && !in.Out(key.Tenant, o.Feed, o.Rank.Mapping, o.ID()) &&
 				(!o.Unresolved || in.Link(key, o.Content.Item) != (offer.Item{}))
 		}
 		var winner *standing

@@ -29,14 +29,14 @@ CREATE TABLE outcome (
     event_id         text,
     event_type       text,
     declared         text,                 -- what names the delivery in place of the event's id; null: the id does
-    outcome          text        NOT NULL CHECK (outcome IN ('accepted', 'duplicate', 'quarantined', 'skipped')),
+    outcome          text        NOT NULL CHECK (outcome IN ('accepted', 'duplicate', 'quarantined', 'skipped', 'reread')),
     reason           text,
     detail           text,
     message          text,
     canonicalization text,
     fingerprint      bytea,
     archived         bool        NOT NULL, -- its payload is entry (offset, item) of the lane's artifact that spans the offset
-    accepted_lane    int,                  -- of a duplicate or mismatch: where the first stands
+    accepted_lane    int,                  -- of a duplicate, a mismatch or a reading: where the first stands
     accepted_offset  bigint,
     accepted_item    int,
     mapping_version  int,
@@ -58,14 +58,26 @@ CREATE TABLE outcome (
     recorded_at      timestamptz NOT NULL,
     PRIMARY KEY (lane, "offset", item)
 );
--- Accepted attempts are found through the receipt; the others, which are few, through this.
+-- Accepted attempts are found through the receipt; the others, among them later readings, through this.
 CREATE INDEX outcome_repeat ON outcome (tenant, delivery) WHERE outcome <> 'accepted';
 CALL protect('outcome', ARRAY['offerlog_ingest', 'offerlog_project', 'offerlog_janitor'], ARRAY['offerlog_audit']);
 GRANT SELECT, INSERT ON outcome TO offerlog_ingest;
 GRANT SELECT ON outcome TO offerlog_janitor;
 -- Who reads history finds a delivery's part of it by the numbers that it got; what became of it else is the auditors'.
 CREATE POLICY tenant_offerlog_read ON outcome FOR SELECT TO offerlog_read USING (tenant = current_tenant());
-GRANT SELECT (lane, "offset", item, tenant, first_seq, last_seq) ON outcome TO offerlog_project, offerlog_read;
+GRANT SELECT (lane, "offset", item, tenant, delivery, outcome, first_seq, last_seq) ON outcome TO offerlog_project, offerlog_read;
+
+-- Which numbers the claims of a delivery have: those of its first reading, and of the later ones under other mapping versions.
+CREATE VIEW delivery_reading WITH (security_invoker = true) AS
+SELECT r.tenant, r.delivery, o.lane, o.first_seq, o.last_seq
+  FROM receipt AS r
+  JOIN outcome AS o ON (o.lane, o."offset", o.item) = (r.lane, r."offset", r.item)
+ UNION ALL
+SELECT o.tenant, o.delivery, o.lane, o.first_seq, o.last_seq
+  FROM outcome AS o
+ WHERE o.outcome = 'reread';
+ALTER VIEW delivery_reading OWNER TO offerlog_owner;
+GRANT SELECT ON delivery_reading TO offerlog_ingest, offerlog_project, offerlog_audit;
 
 -- What was set aside: a delivery (row 0) or one row of it. The id is derived from replay key, fingerprint, row and whether
 -- it is a refusal or a mismatch: another copy is another attempt.

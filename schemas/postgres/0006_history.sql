@@ -114,17 +114,19 @@ GRANT SELECT ON sighting TO offerlog_relay, offerlog_project;
 -- with the greatest n counts, for claims that come later too. Rows are only added; n is counted under the subject's lock.
 CREATE TABLE decision (
     tenant      text        NOT NULL,
-    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from a feed's name, a moment, both, or an item
+    subject     uuid        NOT NULL, -- a run, an observation, a delivery, or derived from what else it is about
     n           int         NOT NULL CHECK (n > 0),
-    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due', 'horizon', 'item')),
+    kind        text        NOT NULL CHECK (kind IN ('run', 'observation', 'delivery', 'feed', 'due', 'horizon', 'item', 'reading', 'mapping')),
     lane        int         NOT NULL,
     seq         bigint      NOT NULL, -- after the claims of the batch that it follows from
     verdict     text        NOT NULL CHECK (verdict IN ('completed', 'braked', 'released', 'rejected', 'superseded', 'retracted', 'restored',
-                                                        'suspended', 'resumed', 'due', 'collected', 'linked', 'unlinked')),
+                                                        'suspended', 'resumed', 'due', 'collected', 'linked', 'unlinked', 'reread')),
     standing    smallint    NOT NULL CHECK (standing BETWEEN 0 AND 2), -- of the subject's claims: 0 none counts, 1 as a part, 2 all
     offer       uuid,                 -- of an observation, and of an item:
     item_was    text[],               -- what claims of the offer say: mpn, manufacturer, revision, packaging, condition, gtin; '' for none
     item        text[],               -- and what that means
+    delivery    uuid,                 -- of a reading: which one was read under
+    mapping_version int,              -- this mapping version, or which one a decision on a mapping version is about; both are of a feed:
     feed        text,                 -- of a feed and of its horizon, and of a complete snapshot,
     account     text,                 -- which has an account,
     as_of       bigint,               -- and of the snapshot when it was taken: what its account has and it lacks is deleted as of then
@@ -137,7 +139,9 @@ CREATE TABLE decision (
     PRIMARY KEY (tenant, subject, n),
     CHECK ((kind IN ('observation', 'item')) = (offer IS NOT NULL)),
     CHECK ((kind = 'item') = (item_was IS NOT NULL AND item IS NOT NULL)),
-    CHECK ((kind = 'feed' OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
+    CHECK ((kind IN ('feed', 'reading', 'mapping') OR as_of IS NOT NULL) = (feed IS NOT NULL AND account IS NOT NULL)),
+    CHECK ((kind = 'reading') = (delivery IS NOT NULL)),
+    CHECK ((kind IN ('reading', 'mapping')) = (mapping_version IS NOT NULL)),
     CHECK (as_of IS NULL OR kind = 'run' AND standing = 2),
     CHECK ((kind = 'due') = (moment IS NOT NULL)),
     CHECK ((kind = 'horizon') = (collected IS NOT NULL AND feed IS NOT NULL))
@@ -149,6 +153,9 @@ CREATE INDEX decision_observation ON decision (tenant, subject) WHERE kind = 'ob
 CREATE INDEX decision_delivery ON decision (tenant, subject) WHERE kind = 'delivery';
 CREATE INDEX decision_item ON decision (tenant, offer) WHERE kind = 'item';
 CREATE INDEX decision_moment ON decision (tenant, moment) WHERE moment IS NOT NULL;
+-- The readings of a delivery, and what was decided about the mapping versions of a feed.
+CREATE INDEX decision_reading ON decision (tenant, delivery, mapping_version) WHERE kind = 'reading';
+CREATE INDEX decision_mapping ON decision (tenant, feed, mapping_version, n) WHERE kind = 'mapping';
 CREATE INDEX decision_feed ON decision (tenant, feed, n) WHERE kind = 'feed';
 CREATE INDEX decision_horizon ON decision (tenant, feed, collected) WHERE kind = 'horizon';
 CALL protect('decision', ARRAY['offerlog_ingest', 'offerlog_project'], ARRAY['offerlog_read', 'offerlog_audit']);

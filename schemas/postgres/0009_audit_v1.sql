@@ -74,8 +74,8 @@ SELECT s.lane, s.seq, s.tenant, s.offer, s.strong, s.ord, s.observation, s.deliv
   FROM sighting AS s;
 
 CREATE VIEW audit_v1.eligibility AS
-SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.item_was, d.item, d.account, d.as_of, d.feed, d.moment, d.collected, d.reason, d.actor,
-       d.command, d.recorded_at
+SELECT d.tenant, d.subject, d.n, d.kind, d.lane, d.seq, d.verdict, d.standing, d.offer, d.item_was, d.item, d.account, d.as_of, d.feed, d.delivery, d.mapping_version,
+       d.moment, d.collected, d.reason, d.actor, d.command, d.recorded_at
   FROM decision AS d;
 COMMENT ON VIEW audit_v1.eligibility IS 'decisions on which claims count: within a vector of numbers, the greatest n of each subject';
 

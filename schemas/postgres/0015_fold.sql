@@ -27,6 +27,21 @@ $$;
 ALTER FUNCTION passed OWNER TO offerlog_owner;
 
 -- +goose StatementBegin
+-- void says whether a mapping version of a feed has been taken out of force: what was read under it does not count.
+CREATE FUNCTION void(of_tenant text, of_feed text, version int, lanes int[], upto bigint[]) RETURNS bool
+    LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT d.standing = 0
+                       FROM decision AS d
+                      WHERE (d.tenant, d.feed, d.mapping_version) = (of_tenant, of_feed, version)
+                        AND d.kind = 'mapping'
+                        AND d.seq <= upto[array_position(lanes, d.lane)]
+                      ORDER BY d.n DESC
+                      LIMIT 1), false)
+$$;
+-- +goose StatementEnd
+ALTER FUNCTION void OWNER TO offerlog_owner;
+
+-- +goose StatementBegin
 -- candidates are the observations of an offer that somebody has claimed by then: how the best of the claims counts, from when on
 -- one that counts was true, and, where none does, why not. Where no decision of a kind was ever made, nothing is looked up
 -- for it.
@@ -69,6 +84,9 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                               AND d.seq <= upto[array_position(lanes, d.lane)]
                             ORDER BY d.n DESC
                             LIMIT 1) END,
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'mapping'))
+                      AND void(o.tenant, o.feed, o.mapping_version, lanes, upto)
+                     THEN 'retracted' END,
                 -- A deletion that a snapshot implies is out as soon as a newer snapshot of its account counts.
                 CASE WHEN o.mapping_version = 0
                       AND EXISTS (SELECT
@@ -105,6 +123,16 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
+                     -- Of the readings of a delivery only the one under the newest mapping version in force counts.
+                     CASE WHEN o.mapping_version > 0 AND (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'reading'))
+                          THEN EXISTS (SELECT
+                                         FROM decision AS d
+                                        WHERE (d.tenant, d.delivery) = (of_tenant, k.delivery)
+                                          AND d.kind = 'reading'
+                                          AND d.mapping_version > o.mapping_version
+                                          AND d.seq <= upto[array_position(lanes, d.lane)]
+                                          AND NOT void(d.tenant, d.feed, d.mapping_version, lanes, upto))
+                          ELSE false END,
                      CASE WHEN k.run IS NOT NULL
                           THEN (SELECT ARRAY[d.standing::text, d.verdict]
                                   FROM decision AS d
@@ -113,14 +141,14 @@ CREATE FUNCTION candidates(of_tenant text, of_offer uuid, lanes int[], upto bigi
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
                      k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)
-              OFFSET 0) AS d (retracted, run, early)
+              OFFSET 0) AS d (retracted, passed, run, early)
           CROSS JOIN LATERAL (
-              SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
+              SELECT CASE WHEN d.retracted IS NOT NULL OR d.passed OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2
                           WHEN d.run IS NOT NULL THEN d.run[1]::int
                           WHEN k.held THEN 0
                           ELSE 1 END,
-                     coalesce(d.retracted, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+                     coalesce(d.retracted, CASE WHEN d.passed THEN 'older_reading' END, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
           WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
      WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
        AND c.standing IS NOT NULL

@@ -41,6 +41,9 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                               AND d.seq <= upto[array_position(lanes, d.lane)]
                             ORDER BY d.n DESC
                             LIMIT 1) END,
+                CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'mapping'))
+                      AND void(o.tenant, o.feed, o.mapping_version, lanes, upto)
+                     THEN 'retracted' END,
                 -- A deletion that a snapshot implies is out as soon as a newer snapshot of its account counts.
                 CASE WHEN o.mapping_version = 0
                       AND EXISTS (SELECT
@@ -77,6 +80,16 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                    AND d.seq <= upto[array_position(lanes, d.lane)]
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
+                     -- Of the readings of a delivery only the one under the newest mapping version in force counts.
+                     CASE WHEN o.mapping_version > 0 AND (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'reading'))
+                          THEN EXISTS (SELECT
+                                         FROM decision AS d
+                                        WHERE (d.tenant, d.delivery) = (of_tenant, k.delivery)
+                                          AND d.kind = 'reading'
+                                          AND d.mapping_version > o.mapping_version
+                                          AND d.seq <= upto[array_position(lanes, d.lane)]
+                                          AND NOT void(d.tenant, d.feed, d.mapping_version, lanes, upto))
+                          ELSE false END,
                      CASE WHEN k.run IS NOT NULL
                           THEN (SELECT ARRAY[d.standing::text, d.verdict]
                                   FROM decision AS d
@@ -85,14 +98,14 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                  ORDER BY d.n DESC
                                  LIMIT 1) END,
                      k.due_ns IS NOT NULL AND NOT passed(k.due_ns, of_tenant, k.recorded_at, lanes, upto, as_of)
-              OFFSET 0) AS d (retracted, run, early)
+              OFFSET 0) AS d (retracted, passed, run, early)
           CROSS JOIN LATERAL (
-              SELECT CASE WHEN d.retracted IS NOT NULL OR d.early THEN 0
+              SELECT CASE WHEN d.retracted IS NOT NULL OR d.passed OR d.early THEN 0
                           WHEN k.run IS NULL THEN 2
                           WHEN d.run IS NOT NULL THEN d.run[1]::int
                           WHEN k.held THEN 0
                           ELSE 1 END,
-                     coalesce(d.retracted, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
+                     coalesce(d.retracted, CASE WHEN d.passed THEN 'older_reading' END, CASE WHEN d.early THEN 'future' END, d.run[2], CASE WHEN k.held THEN 'held' END)) AS v (standing, reason)
           WHERE k.seq <= upto[array_position(lanes, k.lane)]) AS c (standing, reason, since_ns)
      WHERE (o.tenant, o.offer) = (of_tenant, of_offer)
        AND c.standing IS NOT NULL
@@ -225,6 +238,8 @@ CREATE TABLE public.decision (
     offer uuid,
     item_was text[],
     item text[],
+    delivery uuid,
+    mapping_version integer,
     feed text,
     account text,
     as_of bigint,
@@ -236,14 +251,16 @@ CREATE TABLE public.decision (
     recorded_at timestamp with time zone NOT NULL,
     CONSTRAINT decision_check CHECK (((kind = ANY (ARRAY['observation'::text, 'item'::text])) = (offer IS NOT NULL))),
     CONSTRAINT decision_check1 CHECK (((kind = 'item'::text) = ((item_was IS NOT NULL) AND (item IS NOT NULL)))),
-    CONSTRAINT decision_check2 CHECK ((((kind = 'feed'::text) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
-    CONSTRAINT decision_check3 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
-    CONSTRAINT decision_check4 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
-    CONSTRAINT decision_check5 CHECK (((kind = 'horizon'::text) = ((collected IS NOT NULL) AND (feed IS NOT NULL)))),
-    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text, 'horizon'::text, 'item'::text]))),
+    CONSTRAINT decision_check2 CHECK ((((kind = ANY (ARRAY['feed'::text, 'reading'::text, 'mapping'::text])) OR (as_of IS NOT NULL)) = ((feed IS NOT NULL) AND (account IS NOT NULL)))),
+    CONSTRAINT decision_check3 CHECK (((kind = 'reading'::text) = (delivery IS NOT NULL))),
+    CONSTRAINT decision_check4 CHECK (((kind = ANY (ARRAY['reading'::text, 'mapping'::text])) = (mapping_version IS NOT NULL))),
+    CONSTRAINT decision_check5 CHECK (((as_of IS NULL) OR ((kind = 'run'::text) AND (standing = 2)))),
+    CONSTRAINT decision_check6 CHECK (((kind = 'due'::text) = (moment IS NOT NULL))),
+    CONSTRAINT decision_check7 CHECK (((kind = 'horizon'::text) = ((collected IS NOT NULL) AND (feed IS NOT NULL)))),
+    CONSTRAINT decision_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'observation'::text, 'delivery'::text, 'feed'::text, 'due'::text, 'horizon'::text, 'item'::text, 'reading'::text, 'mapping'::text]))),
     CONSTRAINT decision_n_check CHECK ((n > 0)),
     CONSTRAINT decision_standing_check CHECK (((standing >= 0) AND (standing <= 2))),
-    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text, 'collected'::text, 'linked'::text, 'unlinked'::text])))
+    CONSTRAINT decision_verdict_check CHECK ((verdict = ANY (ARRAY['completed'::text, 'braked'::text, 'released'::text, 'rejected'::text, 'superseded'::text, 'retracted'::text, 'restored'::text, 'suspended'::text, 'resumed'::text, 'due'::text, 'collected'::text, 'linked'::text, 'unlinked'::text, 'reread'::text])))
 );
 
 ALTER TABLE ONLY public.decision FORCE ROW LEVEL SECURITY;
@@ -537,6 +554,20 @@ END;
 
 ALTER FUNCTION public.unpublish(of_tenant text, of_offer uuid, of_revision bigint) OWNER TO offerlog_inspector;
 
+CREATE FUNCTION public.void(of_tenant text, of_feed text, version integer, lanes integer[], upto bigint[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((SELECT d.standing = 0
+                       FROM decision AS d
+                      WHERE (d.tenant, d.feed, d.mapping_version) = (of_tenant, of_feed, version)
+                        AND d.kind = 'mapping'
+                        AND d.seq <= upto[array_position(lanes, d.lane)]
+                      ORDER BY d.n DESC
+                      LIMIT 1), false)
+$$;
+
+ALTER FUNCTION public.void(of_tenant text, of_feed text, version integer, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
+
 CREATE TABLE public.artifact (
     tenant text NOT NULL,
     object text NOT NULL,
@@ -760,6 +791,8 @@ CREATE VIEW audit_v1.eligibility AS
     d.account,
     d.as_of,
     d.feed,
+    d.delivery,
+    d.mapping_version,
     d.moment,
     d.collected,
     d.reason,
@@ -1047,7 +1080,7 @@ CREATE TABLE public.outcome (
     beyond_horizon boolean,
     retrieved_ns bigint NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT outcome_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'duplicate'::text, 'quarantined'::text, 'skipped'::text])))
+    CONSTRAINT outcome_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'duplicate'::text, 'quarantined'::text, 'skipped'::text, 'reread'::text])))
 );
 
 ALTER TABLE ONLY public.outcome FORCE ROW LEVEL SECURITY;
@@ -1614,6 +1647,25 @@ ALTER TABLE audit_v1.token OWNER TO offerlog_inspector;
 
 COMMENT ON VIEW audit_v1.token IS 'who could use the HTTP interfaces, as what, and from when to when';
 
+CREATE VIEW public.delivery_reading WITH (security_invoker='true') AS
+ SELECT r.tenant,
+    r.delivery,
+    o.lane,
+    o.first_seq,
+    o.last_seq
+   FROM (public.receipt r
+     JOIN public.outcome o ON (((o.lane = r.lane) AND (o."offset" = r."offset") AND (o.item = r.item))))
+UNION ALL
+ SELECT o.tenant,
+    o.delivery,
+    o.lane,
+    o.first_seq,
+    o.last_seq
+   FROM public.outcome o
+  WHERE (o.outcome = 'reread'::text);
+
+ALTER TABLE public.delivery_reading OWNER TO offerlog_owner;
+
 CREATE TABLE public.feed_route (
     topic text NOT NULL,
     source text NOT NULL,
@@ -1924,9 +1976,13 @@ CREATE INDEX decision_item ON public.decision USING btree (tenant, offer) WHERE 
 
 CREATE UNIQUE INDEX decision_lane ON public.decision USING btree (lane, seq);
 
+CREATE INDEX decision_mapping ON public.decision USING btree (tenant, feed, mapping_version, n) WHERE (kind = 'mapping'::text);
+
 CREATE INDEX decision_moment ON public.decision USING btree (tenant, moment) WHERE (moment IS NOT NULL);
 
 CREATE INDEX decision_observation ON public.decision USING btree (tenant, subject) WHERE (kind = 'observation'::text);
+
+CREATE INDEX decision_reading ON public.decision USING btree (tenant, delivery, mapping_version) WHERE (kind = 'reading'::text);
 
 CREATE INDEX decision_snapshot ON public.decision USING btree (tenant, account, as_of, subject) WHERE (as_of IS NOT NULL);
 
@@ -2543,6 +2599,12 @@ GRANT SELECT(item) ON TABLE public.outcome TO offerlog_read;
 GRANT SELECT(tenant) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(tenant) ON TABLE public.outcome TO offerlog_read;
 
+GRANT SELECT(delivery) ON TABLE public.outcome TO offerlog_project;
+GRANT SELECT(delivery) ON TABLE public.outcome TO offerlog_read;
+
+GRANT SELECT(outcome) ON TABLE public.outcome TO offerlog_project;
+GRANT SELECT(outcome) ON TABLE public.outcome TO offerlog_read;
+
 GRANT SELECT(first_seq) ON TABLE public.outcome TO offerlog_project;
 GRANT SELECT(first_seq) ON TABLE public.outcome TO offerlog_read;
 
@@ -2696,6 +2758,10 @@ GRANT SELECT ON TABLE public.tick TO offerlog_inspector;
 GRANT SELECT ON TABLE audit_v1.tick TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.token TO offerlog_inspect;
+
+GRANT SELECT ON TABLE public.delivery_reading TO offerlog_ingest;
+GRANT SELECT ON TABLE public.delivery_reading TO offerlog_project;
+GRANT SELECT ON TABLE public.delivery_reading TO offerlog_audit;
 
 GRANT SELECT ON TABLE public.feed_route TO offerlog_read;
 GRANT SELECT ON TABLE public.feed_route TO offerlog_audit;

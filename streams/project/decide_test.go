@@ -76,7 +76,7 @@ func hear(ctx context.Context, tx pgx.Tx, c *view.Checkpoint, known map[offer.Ke
 	}
 	for _, subject := range decision.Sort(decided) {
 		offers := view.Concerned(ctx, tx, *c, subject)
-		if subject.Kind == decision.Delivery { // here no receipt says which numbers its claims have
+		if subject.Kind == decision.Delivery || subject.Kind == decision.Reading { // here no receipt says which numbers its claims have
 			offers = func(yield func([]offer.Key, error) bool) {
 				yield([]offer.Key{claim{record: "A"}.key(), claim{record: "B"}.key()}, nil)
 			}
@@ -112,7 +112,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				lane := rapid.IntRange(1, 3).Draw(rt, "lane")
 				record := rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record")
 				run := rapid.SampledFrom(runs).Draw(rt, "run")
-				switch what := rapid.IntRange(0, 11).Draw(rt, "what"); {
+				switch what := rapid.IntRange(0, 13).Draw(rt, "what"); {
 				case what == 0 && run != uuid.Nil:
 					d := decision.Decision{Subject: decision.Subject{Tenant: "t1", Kind: decision.Run, ID: run}, Verdict: decision.Released,
 						Standing: rapid.SampledFrom([]decision.Standing{0, 1, 2}).Draw(rt, "standing")}
@@ -151,6 +151,21 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					if err != nil {
 						return err
 					}
+				case what == 7 && len(claimed) > 0:
+					o := rapid.SampledFrom(claimed).Draw(rt, "observation")
+					version := rapid.IntRange(1, 3).Draw(rt, "mapping version")
+					err := s.decide(ctx, tx, lane, decision.Decision{Subject: decision.OfReading("t1", o.Delivery, version), Delivery: o.Delivery, Mapping: version,
+						Feed: o.Feed, Account: "ACC-1", Verdict: decision.Reread, Standing: decision.Counting})
+					if err != nil {
+						return err
+					}
+				case what == 8:
+					feed, version := rapid.SampledFrom([]string{"acme-eu", "other"}).Draw(rt, "feed"), rapid.IntRange(1, 3).Draw(rt, "mapping version")
+					err := s.decide(ctx, tx, lane, decision.Decision{Subject: decision.OfMapping("t1", feed, version), Mapping: version, Feed: feed, Account: "ACC-1",
+						Verdict: decision.Retracted, Standing: rapid.SampledFrom([]decision.Standing{0, 2}).Draw(rt, "standing")})
+					if err != nil {
+						return err
+					}
 				case what == 10:
 					of, was := claim{record: record}.key(), offer.Item{MPN: "MPN-" + record}
 					err := s.decide(ctx, tx, lane, decision.Decision{Subject: decision.OfItem(of, was), Offer: of.ID(), ItemWas: was, Verdict: decision.Linked,
@@ -166,7 +181,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 						return err
 					}
 				default:
-					o := claim{record: record, feed: rapid.SampledFrom([]string{"acme-eu", "other"}).Draw(rt, "feed"), at: fmt.Sprintf("1970-01-01T00:00:00.00000000%dZ", rapid.IntRange(1, 3).Draw(rt, "at")),
+					o := claim{record: record, mapping: rapid.IntRange(1, 3).Draw(rt, "mapping version"), feed: rapid.SampledFrom([]string{"acme-eu", "other"}).Draw(rt, "feed"), at: fmt.Sprintf("1970-01-01T00:00:00.00000000%dZ", rapid.IntRange(1, 3).Draw(rt, "at")),
 						version: int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(rt, "version")), price: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "price"),
 						deleted: rapid.Bool().Draw(rt, "deleted")}.observation(t, numberedDelivery(rapid.IntRange(0, i).Draw(rt, "delivery")))
 					if what == 2 && run != uuid.Nil && !o.Rank.Strong {
@@ -264,7 +279,7 @@ func explained(ctx context.Context, tx pgx.Tx, c view.Checkpoint, folded map[off
 			if x.Standing != decision.NotCounting && !wins && o.Rank.Compare(want.Rank) > 0 {
 				return fmt.Errorf("observation %s ranks above the winner, and its rule is %s", o.ID(), x.Rule)
 			}
-			if out := in.Out("t1", o.Feed, o.ID()); out && (x.Standing != decision.NotCounting || x.Rule == "") {
+			if out := in.Out("t1", o.Feed, o.Rank.Mapping, o.ID()); out && (x.Standing != decision.NotCounting || x.Rule == "") {
 				return fmt.Errorf("observation %s is out, and its rule is %q", o.ID(), x.Rule)
 			}
 		}

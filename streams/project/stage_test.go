@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -283,7 +284,7 @@ func (in *installation) verify() {
 				}
 			}
 		}
-	}, nil)
+	}, decision.InForce{})
 	if got := in.digest(); got != view.Sum(maps.Values(want)) {
 		in.t.Error("the view is not the fold of history")
 	}
@@ -391,7 +392,7 @@ func TestM_03_TheViewIsTheFoldOfTheTopic(t *testing.T) {
 			if first.err != nil {
 				t.Errorf("a stage that is told to end: got %v", first.err)
 			}
-			if got, want := in.digest(), view.Sum(maps.Values(view.Fold(in.read(), nil))); got != want {
+			if got, want := in.digest(), view.Sum(maps.Values(view.Fold(in.read(), decision.InForce{}))); got != want {
 				t.Errorf("the digest of the view: got %s, the topic alone gives %s", got, want)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -249,7 +250,7 @@ func TestS_004_05_AThousandShufflesWithDuplicatesGiveOneView(t *testing.T) {
 						return
 					}
 				}
-			}, nil)))
+			}, decision.InForce{})))
 			for round := range rounds / workers {
 				var got offer.Digest
 				err := scratch(t.Context(), pool, func(tx pgx.Tx) (err error) {
@@ -342,7 +343,7 @@ func TestS_004_13_TheComparisonStandsInTheWrite(t *testing.T) {
 				return
 			}
 		}
-	}, nil)))
+	}, decision.InForce{})))
 	err = scratch(ctx, pool, func(tx pgx.Tx) error {
 		got, err := view.Digest(ctx, tx, 1)
 		if got != want {
@@ -564,7 +565,7 @@ func TestTheSQLRanksAsRankCompareDoes(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if want := view.Sum(maps.Values(view.Fold(slices.Values(seen), nil))); got != want {
+				if want := view.Sum(maps.Values(view.Fold(slices.Values(seen), decision.InForce{}))); got != want {
 					return fmt.Errorf("after %+v: got %s, want %s", claims[:i+1], got, want)
 				}
 			}
