@@ -17,7 +17,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 )
 
-var outcomes = []string{string(offer.Accepted), string(offer.Duplicate), string(offer.Quarantined), string(offer.Skipped)}
+var outcomes = []string{string(offer.Accepted), string(offer.Duplicate), string(offer.Quarantined), string(offer.Skipped), string(offer.Reread)}
 
 func (a *app) deliveriesCommand() *cobra.Command {
 	var (

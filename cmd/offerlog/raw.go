@@ -45,7 +45,7 @@ func (a *app) raw(ctx context.Context, x *explanation) (*candidate, error) {
 	}
 	var spec mapping.Spec
 	find := func(tx pgx.Tx) (_ *receipt.Evidence, err error) {
-		spec, err = feed.ReadingOf(ctx, tx, shown.Feed, shown.MappingVersion)
+		spec, err = feed.ReadingOf(ctx, tx, a.settings.Tenant, shown.Feed, shown.MappingVersion)
 		return shown.Receipt.Artifact, err
 	}
 	err := a.readEvidence(ctx, find, func(c *archive.Content) error {

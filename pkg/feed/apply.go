@@ -34,6 +34,12 @@ var putSQL string
 //go:embed unroute.sql
 var unrouteSQL string
 
+//go:embed versions.sql
+var versionsSQL string
+
+//go:embed in_force.sql
+var inForceSQL string
+
 //go:embed route.sql
 var routeSQL string
 
@@ -49,6 +55,28 @@ func Apply(ctx context.Context, tx pgx.Tx, s Spec, delivery offer.DeliveryID, at
 		return false, nil, fmt.Errorf("apply feed %s of tenant %s: %w", s.Feed, s.Tenant, err)
 	}
 	return changed, fault, nil
+}
+
+// Versions returns the mapping versions of a tenant's feed, the newest first.
+func Versions(ctx context.Context, q Querier, tenant, name string) ([]int, error) {
+	rows, err := q.Query(ctx, versionsSQL, tenant, name)
+	if err != nil {
+		return nil, fmt.Errorf("list the mapping versions of feed %s: %w", name, err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return nil, fmt.Errorf("list the mapping versions of feed %s: %w", name, err)
+	}
+	return versions, nil
+}
+
+// PutInForce has the feed's deliveries read under one of its mapping versions from now on, and moves the registry's version
+// where that is another one. The caller holds the exclusive lock.
+func PutInForce(ctx context.Context, tx pgx.Tx, tenant, name string, version int) error {
+	if _, err := tx.Exec(ctx, inForceSQL, tenant, name, version); err != nil {
+		return fmt.Errorf("put mapping version %d of feed %s in force: %w", version, name, err)
+	}
+	return nil
 }
 
 func apply(ctx context.Context, tx pgx.Tx, s Spec, delivery offer.DeliveryID, at time.Time) (bool, *offer.Fault, error) {

@@ -60,10 +60,10 @@ func Show(ctx context.Context, q Querier, name string) (Registered, error) {
 	return found[0], nil
 }
 
-// ReadingOf returns how a mapping version of a feed of that tenant reads payloads, or an ErrUnknown.
-func ReadingOf(ctx context.Context, tx pgx.Tx, name string, version int) (spec mapping.Spec, err error) {
+// ReadingOf returns how a mapping version of a tenant's feed reads payloads, or an ErrUnknown.
+func ReadingOf(ctx context.Context, tx pgx.Tx, tenant, name string, version int) (spec mapping.Spec, err error) {
 	var b, digest []byte
-	err = tx.QueryRow(ctx, readingSQL, name, version).Scan(&b, &digest)
+	err = tx.QueryRow(ctx, readingSQL, tenant, name, version).Scan(&b, &digest)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrUnknown
 	}

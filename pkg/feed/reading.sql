@@ -1,4 +1,4 @@
--- A mapping version of a feed of the transaction's tenant.
+-- A mapping version of a feed.
 SELECT m.spec, m.digest
   FROM mapping AS m
- WHERE (m.tenant, m.feed, m.version) = (current_tenant(), $1, $2);
+ WHERE (m.tenant, m.feed, m.version) = ($1, $2, $3);

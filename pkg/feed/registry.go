@@ -53,6 +53,20 @@ func (f *Feed) Who() offer.Source {
 	return offer.Source{Tenant: f.Tenant, Connector: f.Connector, Account: f.Account}
 }
 
+// Under returns f as it reads payloads under one of its mapping versions, in force or not, or an ErrUnknown.
+func (f *Feed) Under(ctx context.Context, tx pgx.Tx, version int) (*Feed, error) {
+	if version == f.MappingVersion {
+		return f, nil
+	}
+	reading, err := ReadingOf(ctx, tx, f.Tenant, f.Name, version)
+	if err != nil {
+		return nil, err
+	}
+	other := *f
+	other.MappingVersion, other.Reading, other.ReadingDigest = version, reading, reading.Digest()
+	return &other, nil
+}
+
 // A Registry is what was registered at one version. It does not change, so goroutines may share it.
 type Registry struct {
 	Version int64

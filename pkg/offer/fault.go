@@ -77,6 +77,7 @@ const (
 	Duplicate   Outcome = "duplicate"
 	Quarantined Outcome = "quarantined"
 	Skipped     Outcome = "skipped" // only by a recorded decision of an operator
+	Reread      Outcome = "reread"  // an accepted delivery was read under another mapping version
 )
 
 // Results counts what became of a delivery's rows; they sum to the rows.

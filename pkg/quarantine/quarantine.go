@@ -29,6 +29,9 @@ var addSQL string
 //go:embed resolve.sql
 var resolveSQL string
 
+//go:embed reread.sql
+var rereadSQL string
+
 //go:embed list.sql
 var listSQL string
 
@@ -54,6 +57,7 @@ type Entry struct {
 	Offset      int64
 	Item        int
 	Archived    bool                 // its payload is in the archive, as entry (Offset, Item) of the lane
+	Reading     int                  // the mapping version, where it is of a later reading than the first; it is not stored
 	Content     *offer.Content       // of a row in conflict: what it claimed
 	Observation *offer.ObservationID // and what it contradicts
 	State       string               // open | released | rejected | resolved
@@ -63,7 +67,7 @@ type Entry struct {
 // identify derives the entry's id from what makes it one: replay key, fingerprint, row, and whether it is a refusal or a
 // mismatch; for a record without a replay key its place in the log. A payload may be both, one after the other: refused at
 // first, and a mismatch when it comes again after another one was accepted under its key. The refusal is resolved by then,
-// the mismatch is open.
+// the mismatch is open. What a reading under another mapping version refuses is an entry of its own.
 func (e *Entry) identify() uuid.UUID {
 	if e.Delivery == nil {
 		return offer.Derive("quarantine", strconv.Itoa(e.Lane), strconv.FormatInt(e.Offset, 10), strconv.Itoa(e.Item))
@@ -71,6 +75,9 @@ func (e *Entry) identify() uuid.UUID {
 	kind := "refusal"
 	if e.Fault.Reason == offer.ReasonReplayPayloadMismatch {
 		kind = "mismatch"
+	}
+	if e.Reading > 0 {
+		kind = "reading " + strconv.Itoa(e.Reading)
 	}
 	return offer.Derive("quarantine", e.Tenant, e.Delivery.String(), e.Fingerprint.String(), strconv.Itoa(e.Fault.Row), kind)
 }
@@ -147,6 +154,35 @@ func Resolve(ctx context.Context, tx pgx.Tx, tenants []string, deliveries []offe
 	}
 	if _, err := tx.Exec(ctx, resolveSQL, tenants, ids); err != nil {
 		return fmt.Errorf("resolve the quarantine of %d deliveries: %w", len(deliveries), err)
+	}
+	return nil
+}
+
+// A Reread is an accepted delivery that was read under another mapping version.
+type Reread struct {
+	Tenant   string
+	Delivery offer.DeliveryID
+	Rejected []int // rows
+}
+
+// ResolveRows resolves the rows of deliveries that an earlier reading had set aside, and that this one does not reject.
+func ResolveRows(ctx context.Context, tx pgx.Tx, read []Reread) error {
+	if len(read) == 0 {
+		return nil
+	}
+	var (
+		tenants, ofTenants       []string
+		deliveries, ofDeliveries [][16]byte
+		rows                     []int
+	)
+	for _, r := range read {
+		tenants, deliveries = append(tenants, r.Tenant), append(deliveries, r.Delivery)
+		for _, row := range r.Rejected {
+			ofTenants, ofDeliveries, rows = append(ofTenants, r.Tenant), append(ofDeliveries, r.Delivery), append(rows, row)
+		}
+	}
+	if _, err := tx.Exec(ctx, rereadSQL, tenants, deliveries, ofTenants, ofDeliveries, rows); err != nil {
+		return fmt.Errorf("resolve the rows of %d deliveries: %w", len(read), err)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 -- Where the evidence of the event at a place is: the object of the tenant that spans the place.
-SELECT l.topic, a.object, a.key_id, o.retrieved_ns
+SELECT l.topic, a.object, a.key_id, o.retrieved_ns, coalesce(o.feed, '')
   FROM outcome AS o
   JOIN lane AS l ON l.id = o.lane
  CROSS JOIN LATERAL (SELECT a.object, a.key_id, a.state

@@ -26,6 +26,9 @@ import (
 //go:embed claim.sql
 var claimSQL string
 
+//go:embed versions.sql
+var versionsSQL string
+
 //go:embed find.sql
 var findSQL string
 
@@ -152,6 +155,31 @@ func Find(ctx context.Context, q Querier, keys []Key) (map[Key]Receipt, error) {
 		return nil, fmt.Errorf("find %d receipts: %w", len(keys), err)
 	}
 	return found, nil
+}
+
+// Versions returns the mapping versions that deliveries were accepted under, of those that have receipts.
+func Versions(ctx context.Context, q Querier, keys []Key) (map[Key]int, error) {
+	tenants, deliveries := make([]string, len(keys)), make([][16]byte, len(keys))
+	for i, k := range keys {
+		tenants[i], deliveries[i] = k.Tenant, [16]byte(k.Delivery)
+	}
+	rows, err := q.Query(ctx, versionsSQL, tenants, deliveries)
+	if err != nil {
+		return nil, fmt.Errorf("find the mapping versions of %d deliveries: %w", len(keys), err)
+	}
+	var (
+		versions = make(map[Key]int, len(keys))
+		tenant   string
+		delivery uuid.UUID
+		version  int
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&tenant, &delivery, &version}, func() error {
+		versions[Key{tenant, offer.DeliveryID(delivery)}] = version
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("find the mapping versions of %d deliveries: %w", len(keys), err)
+	}
+	return versions, nil
 }
 
 // A Warning is something about a row that did not keep it from being taken.

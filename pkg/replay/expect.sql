@@ -1,7 +1,8 @@
 -- What comes of the delivery at each of places ($2, $3, $4) of tenant $1 when it is read again, in their order: its evidence is gone; or
--- it has no receipt any more; or it is a repeat.
+-- it has no receipt any more; or it is a repeat; or, under another mapping version ($5), it is read so where it has a receipt.
 SELECT o.delivery,
        CASE WHEN a.state IS DISTINCT FROM 'stored' THEN 'quarantined'
+            WHEN $5 THEN CASE WHEN r.delivery IS NULL THEN 'quarantined' ELSE 'reread' END
             WHEN r.delivery IS NULL THEN 'accepted'
             ELSE 'duplicate' END
   FROM unnest($2::int[], $3::bigint[], $4::int[]) WITH ORDINALITY AS p (lane, "offset", item, n)

@@ -61,12 +61,13 @@ type Querier interface {
 // all.
 type Selection struct {
 	Feed       string     `json:"feed,omitempty"`
-	Run        string     `json:"run,omitempty"`      // as its events name it
-	Record     string     `json:"record,omitempty"`   // that they have claimed
-	Artifact   string     `json:"artifact,omitempty"` // the object that holds their payloads
-	From       *time.Time `json:"from,omitempty"`     // recorded then or later,
-	To         *time.Time `json:"to,omitempty"`       // and before then
-	Topic      string     `json:"topic,omitempty"`    // that they came from
+	Mapping    int        `json:"mapping_version,omitempty"` // of the feed: those that were not read under it, to be read so; 0: as repeats
+	Run        string     `json:"run,omitempty"`             // as its events name it
+	Record     string     `json:"record,omitempty"`          // that they have claimed
+	Artifact   string     `json:"artifact,omitempty"`        // the object that holds their payloads
+	From       *time.Time `json:"from,omitempty"`            // recorded then or later,
+	To         *time.Time `json:"to,omitempty"`              // and before then
+	Topic      string     `json:"topic,omitempty"`           // that they came from
 	Partition  *int32     `json:"partition,omitempty"`
 	FromOffset *int64     `json:"from_offset,omitempty"`
 	ToOffset   *int64     `json:"to_offset,omitempty"` // exclusive
@@ -196,7 +197,7 @@ func (r *Run) Next(ctx context.Context, q Querier, limit int) (refs []Ref, last 
 	}
 	lanes, froms, tos := columns(r.Stretches)
 	rows, err := q.Query(ctx, nextSQL, r.Tenant, lanes, froms, tos, r.At.Lane, r.At.Offset, r.At.Item, r.Selection.Feed, r.Selection.Run,
-		r.Selection.From, r.Selection.To, offers, looks)
+		r.Selection.From, r.Selection.To, offers, looks, r.Selection.Mapping)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for deliveries of replay %s: %w", r.ID, err)
 	}
@@ -250,6 +251,7 @@ type Plan struct {
 	Deliveries  int64 `json:"deliveries"`
 	Accepted    int64 `json:"accepted"`    // their receipts have expired: they are taken anew
 	Duplicate   int64 `json:"duplicate"`   // they stand as they are
+	Reread      int64 `json:"reread"`      // they are read under another mapping version
 	Quarantined int64 `json:"quarantined"` // their evidence has expired, or its key was destroyed
 }
 
@@ -266,7 +268,7 @@ func (r *Run) Expect(ctx context.Context, q Querier) (p Plan, err error) {
 		for i, ref := range refs {
 			lanes[i], offsets[i], items[i] = ref.Lane, ref.Offset, ref.Item
 		}
-		rows, err := q.Query(ctx, expectSQL, r.Tenant, lanes, offsets, items)
+		rows, err := q.Query(ctx, expectSQL, r.Tenant, lanes, offsets, items, r.Selection.Mapping > 0)
 		if err != nil {
 			return p, fmt.Errorf("plan replay %s: %w", r.ID, err)
 		}
@@ -279,6 +281,8 @@ func (r *Run) Expect(ctx context.Context, q Querier) (p Plan, err error) {
 			switch {
 			case outcome == offer.Quarantined:
 				p.Quarantined++
+			case outcome == offer.Reread:
+				p.Reread++
 			case outcome == offer.Accepted && !anew[offer.DeliveryID(id)]:
 				anew[offer.DeliveryID(id)] = true
 				p.Accepted++

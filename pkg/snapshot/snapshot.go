@@ -148,10 +148,27 @@ func newest(ctx context.Context, tx pgx.Tx, at decision.Account, without []uuid.
 const lackingAtOnce = 2000
 
 // Lacking calls f with the records of an account that a snapshot lacks, and of which something weak is claimed as of before:
-// with all of them, or with those that the numbers claim; some thousands at once.
-func Lacking(ctx context.Context, tx pgx.Tx, at decision.Account, s *Snapshot, all bool, n Numbers, f func(records []string) error) error {
+// with all of them, or with those that the numbers claim; some thousands at once. decisions are those that this transaction is
+// about to record: by them too pages are read otherwise than before.
+func Lacking(ctx context.Context, tx pgx.Tx, at decision.Account, s *Snapshot, all bool, n Numbers, decisions []*decision.Decision, f func(records []string) error) error {
+	var (
+		deliveries         []uuid.UUID
+		feeds, ofMappings  []string
+		versions, mappings []int
+		standings          []int16
+	)
+	for _, d := range decisions {
+		switch {
+		case d.Tenant != at.Tenant:
+		case d.Kind == decision.Reading:
+			deliveries, feeds, versions = append(deliveries, uuid.UUID(d.Delivery)), append(feeds, d.Feed), append(versions, d.Mapping)
+		case d.Kind == decision.Mapping:
+			ofMappings, mappings, standings = append(ofMappings, d.Feed), append(mappings, d.Mapping), append(standings, int16(d.Standing))
+		}
+	}
 	for after := uuid.Nil; ; {
-		rows, err := tx.Query(ctx, lackingSQL, at.Tenant, at.Name, s.Run, s.AsOf, all, after, n.Lanes, n.After, n.Last, lackingAtOnce)
+		rows, err := tx.Query(ctx, lackingSQL, at.Tenant, at.Name, s.Run, s.AsOf, all, after, n.Lanes, n.After, n.Last, lackingAtOnce,
+			deliveries, feeds, versions, ofMappings, mappings, standings)
 		if err != nil {
 			return fmt.Errorf("find what snapshot %s lacks: %w", s.Run, err)
 		}

@@ -58,8 +58,14 @@ type outcome struct {
 	Kept             bool   // it, or another copy of the same refused payload, is archived
 	Release          int    // of a correction: its number; 0: it is none
 	ReleaseRow       int    // and its one row; 0: all
-	Replayed         bool   // it stands for what its event of replays named
+	Evidence         string // the object with the payload that it was read from
+	EvidenceOffset   int64
+	EvidenceItem     int
+	Replayed         bool // it stands for what its event of replays named
 }
+
+// reread reports whether it is of a reading under another mapping version than the first.
+func (o *outcome) reread() bool { return o.Outcome == string(offer.Reread) }
 
 // where names the outcome.
 func (o *outcome) where(lane int) Where {
@@ -367,7 +373,7 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 	)
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.Outcome != string(offer.Accepted) || o.MappingVersion == 0 || o.Delivery == nil {
+		if o.Outcome != string(offer.Accepted) && !o.reread() || o.MappingVersion == 0 || o.Delivery == nil {
 			continue
 		}
 		r, ok := a.readings[mappingVersion{o.Tenant, o.Feed, o.MappingVersion}]
@@ -419,8 +425,8 @@ func (a *auditor) evidence(ctx context.Context, d *again, it *delivery.Item) (ok
 	case a.in.Archive == nil:
 		return false, nil
 	default:
-		e, err := a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.ArtifactID}, d.Offset, d.Item)
-		if damageOf(err) != "" || d.ArtifactID == "" {
+		e, err := a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.Evidence}, d.EvidenceOffset, d.EvidenceItem)
+		if damageOf(err) != "" || d.Evidence == "" {
 			return false, nil // told under I4
 		}
 		if err != nil {

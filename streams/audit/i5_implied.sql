@@ -4,6 +4,12 @@ WITH counts AS (
       FROM audit_v1.eligibility AS d
      WHERE d.as_of IS NOT NULL
        AND NOT EXISTS (SELECT FROM audit_v1.eligibility AS later WHERE (later.tenant, later.subject) = (d.tenant, d.subject) AND later.n > d.n)),
+void AS (
+    SELECT d.tenant, d.feed, d.mapping_version
+      FROM audit_v1.eligibility AS d
+     WHERE d.kind = 'mapping'
+       AND d.standing = 0
+       AND NOT EXISTS (SELECT FROM audit_v1.eligibility AS later WHERE (later.tenant, later.subject) = (d.tenant, d.subject) AND later.n > d.n)),
 newest AS (
     SELECT DISTINCT ON (c.tenant, c.account) c.tenant, c.account, c.run, c.as_of
       FROM counts AS c
@@ -22,6 +28,17 @@ SELECT 'a record that the newest snapshot lacks is not deleted', n.tenant, '', '
  WHERE NOT o.strong
    AND o.ord < n.as_of
    AND o.mapping_version > 0
-   AND NOT EXISTS (SELECT FROM audit_v1.claim AS c WHERE (c.tenant, c.offer, c.run) = (o.tenant, o.offer, n.run))
+   AND NOT EXISTS (SELECT
+                     FROM audit_v1.claim AS c
+                     JOIN audit_v1.observation AS b ON (b.tenant, b.offer, b.id) = (c.tenant, c.offer, c.observation)
+                    WHERE (c.tenant, c.offer, c.run) = (o.tenant, o.offer, n.run)
+                      AND (b.mapping_version = 0
+                           OR (b.tenant, b.feed, b.mapping_version) NOT IN (SELECT v.tenant, v.feed, v.mapping_version FROM void AS v)
+                          AND NOT EXISTS (SELECT
+                                            FROM audit_v1.eligibility AS d
+                                           WHERE (d.tenant, d.delivery) = (c.tenant, c.delivery)
+                                             AND d.kind = 'reading'
+                                             AND d.mapping_version > b.mapping_version
+                                             AND (d.tenant, d.feed, d.mapping_version) NOT IN (SELECT v.tenant, v.feed, v.mapping_version FROM void AS v))))
  GROUP BY n.tenant, n.account, o.record
  ORDER BY 1, 2, 7;

@@ -46,6 +46,7 @@ type event struct {
 	replay    offer.ReplayKey // meaningful where it has a key
 	ref       *Replay         // of an event of replays: what it stands in for; nil: it stands for itself
 	from      string          // the topic that what it stands in for came from, or on replays the record itself; "": its own
+	fromFeed  string          // the feed that expected it, where it is archived
 	asked     string          // the canonicalization that the fingerprint was asked for; "": the feed's own
 	data      *dataref.File   // that the event names; nil: none is fetched
 	dataFrom  []string        // the hosts that were allowed when it was

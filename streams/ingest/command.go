@@ -71,9 +71,18 @@ func readFeedApply(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 }
 
 func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
-	changed, refusal, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
-	if err != nil || refusal != nil || !changed {
-		return refusal, err
+	if f := st.registry.Feed(c.spec.Tenant, c.spec.Feed); f != nil {
+		versions, out, err := st.mappings(ctx, tx, f)
+		if err != nil {
+			return nil, err
+		}
+		if v := c.spec.Mapping.Version; out[v] {
+			return refusal("/mapping/version", "version %d is out of force: offerlog redo mapping-version puts it back; or set mapping.version to %d", v, versions[0]+1), nil
+		}
+	}
+	changed, refused, err := feed.Apply(ctx, tx, c.spec, e.key.Delivery, st.hold(e).RecordedAt)
+	if err != nil || refused != nil || !changed {
+		return refused, err
 	}
 	if c.spec.Mode == feed.ModeSnapshot {
 		if err := snapshot.Begin(ctx, tx, decision.Account{Tenant: c.spec.Tenant, Name: c.spec.Account}); err != nil {

@@ -303,6 +303,9 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		fault.Point("ingest.receipts_claimed")
+		if err := st.findReadings(ctx, tx); err != nil {
+			return err
+		}
 		st.settleEvents()
 		if err := st.beginRuns(ctx, tx); err != nil {
 			return err
@@ -317,6 +320,9 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 			return err
 		}
 		if err := quarantine.Resolve(ctx, tx, st.resolvedTenants, st.resolved); err != nil {
+			return err
+		}
+		if err := quarantine.ResolveRows(ctx, tx, st.reread()); err != nil {
 			return err
 		}
 		if err := archive.Record(ctx, tx, stored); err != nil {

@@ -32,9 +32,13 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 		if w.registry, err = feed.Current(ctx, tx, w.registry); err != nil {
 			return err
 		}
+		under, err := w.readings(ctx, tx, b)
+		if err != nil {
+			return err
+		}
 		var keys []receipt.Key
 		for _, e := range b.events {
-			w.route(e)
+			w.route(e, under)
 			if b.condemned != "" {
 				e.feed, e.command = nil, nil
 				e.fault = &offer.Fault{Reason: offer.ReasonCrashLoop, Message: b.condemned}
@@ -61,7 +65,7 @@ func (w *worker) read(ctx context.Context, b *batch) error {
 
 // route finds who an event belongs to. Tenant, connector and account come from the feed's registration, never from the
 // event; on the commands topic, which only operators and offerlog itself may write, the tenant is the event's word.
-func (w *worker) route(e *event) {
+func (w *worker) route(e *event, under map[reading]*feed.Feed) {
 	e.fault, e.feed, e.command, e.key, e.tenant = e.item.Fault, nil, nil, nil, offer.SystemTenant
 	e.replay, e.run, e.page, e.pages, e.kind, e.told = offer.ReplayKey{}, "", 0, 0, "", nil
 	if e.Item < 0 {
@@ -80,7 +84,11 @@ func (w *worker) route(e *event) {
 		who.Tenant, e.tenant = e.ref.Tenant, e.ref.Tenant
 	}
 	tells := streams.RunEvents[ev.Type]
-	if f := w.registry.Route(topic, ev.Source); f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {
+	expects := w.registry.Route(topic, ev.Source)
+	if e.readsAgain() {
+		expects = under[e.reading()]
+	}
+	if f := expects; f != nil && e.fault == nil && (ev.Type == streams.DeliveryType || tells != "") && e.mayBe(f.Tenant) {
 		e.feed, e.tenant, who, e.kind = f, f.Tenant, f.Who(), tells
 		if tells == "" {
 			e.replay.Declared, e.fault = f.Identity.Declare(f.Account, ev)
@@ -316,6 +324,8 @@ func choose(b *batch, known map[receipt.Key]receipt.Receipt) {
 		fp, seen := first[*e.key]
 		r, taken := known[*e.key]
 		switch {
+		case e.readsAgain(): // what it was accepted from is its evidence
+			e.archived = false
 		case taken:
 			e.archived = e.archived && r.Fingerprint != e.fingerprint()
 		case e.fault != nil || e.command != nil: // the registry may yet refuse a command

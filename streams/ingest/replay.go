@@ -35,9 +35,10 @@ type Replay struct {
 	Lane    int       `json:"lane"`
 	Offset  int64     `json:"offset"`
 	Item    int       `json:"item"`
-	Release int       `json:"release,omitempty"` // the correction's number; 0: under the event's own id
-	Row     int       `json:"row,omitempty"`     // of a correction: this row alone
-	Command uuid.UUID `json:"command"`           // the delivery that decided it
+	Mapping int       `json:"mapping_version,omitempty"` // of a replay: to read it under; 0: it is a repeat
+	Release int       `json:"release,omitempty"`         // the correction's number; 0: under the event's own id
+	Row     int       `json:"row,omitempty"`             // of a correction: this row alone
+	Command uuid.UUID `json:"command"`                   // the delivery that decided it
 	Actor   string    `json:"actor"`
 	Reason  string    `json:"reason"`
 }
@@ -102,7 +103,7 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 			ev.ID += suffix(r.Release)
 			ev.Attributes["id"] = ev.ID
 		}
-		e.ref, e.from = r, kept.Topic
+		e.ref, e.from, e.fromFeed = r, kept.Topic, kept.Feed
 		if !ev.ByReference() || ev.HasData {
 			e.retrieved = kept.RetrievedAt // else it is fetched now
 		}

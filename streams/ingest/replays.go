@@ -60,6 +60,11 @@ func (c *replayStart) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *e
 	if c.data.Feed != "" && st.registry.Feed(c.tenant, c.data.Feed) == nil {
 		return refusal("/feed", "the tenant has no feed %q: offerlog feed list names those that there are", c.data.Feed), nil
 	}
+	if c.data.Mapping > 0 {
+		if fault, err := st.inForce(ctx, tx, c.tenant, c.data.Feed, c.data.Mapping); err != nil || fault != nil {
+			return fault, err
+		}
+	}
 	st.began = true
 	return nil, replay.Begin(ctx, tx, &replay.Run{Tenant: c.tenant, ID: uuid.UUID(e.key.Delivery), Selection: c.data.Selection, Rate: c.data.Rate,
 		Actor: clean(e.item.Event.Attributes[streams.ExtActor]), Reason: clean(e.item.Event.Attributes[streams.ExtReason]), RecordedAt: st.hold(e).RecordedAt})
@@ -151,6 +156,7 @@ func (c *replayPage) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *ev
 			fault.Point("replay.page_half")
 		}
 		body, err := json.Marshal(Replay{Tenant: r.Tenant, Replay: r.ID, Lane: ref.Lane, Offset: ref.Offset, Item: ref.Item, Release: ref.Release, Row: ref.Row,
+			Mapping: r.Selection.Mapping,
 			Command: r.ID, Actor: r.Actor, Reason: r.Reason})
 		if err != nil {
 			return nil, fmt.Errorf("write page %d of replay %s: %w", r.Pages, r.ID, err)

@@ -96,7 +96,7 @@ func came(p replay.Plan) string {
 		outcome offer.Outcome
 		n       int64
 		detail  string
-	}{{offer.Accepted, p.Accepted, ""}, {offer.Duplicate, p.Duplicate, ""}, {offer.Quarantined, p.Quarantined, "artifact_removed"}} {
+	}{{offer.Accepted, p.Accepted, ""}, {offer.Duplicate, p.Duplicate, ""}, {offer.Quarantined, p.Quarantined, "artifact_removed"}, {offer.Reread, p.Reread, ""}} {
 		if c.n > 0 {
 			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d %s", c.outcome, c.n, c.detail)))
 		}

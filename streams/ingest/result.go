@@ -17,7 +17,7 @@ func (e *event) tells(o offer.Outcome) bool {
 	if e.topic == streams.Commands {
 		return false // who gives a command waits for its receipt
 	}
-	return o != offer.Accepted || e.feed != nil && e.feed.Policy.Results == feed.ResultsAll
+	return o != offer.Accepted && o != offer.Reread || e.feed != nil && e.feed.Policy.Results == feed.ResultsAll
 }
 
 // tellResults has the outcomes published that the feeds want told.

@@ -33,7 +33,7 @@ func (st *settlement) beginRuns(ctx context.Context, tx pgx.Tx) error {
 			}
 		}
 		// What is refused makes a run exist that it names, and no run of one.
-		if of != nil && outcome != offer.Duplicate && (outcome == offer.Accepted || e.run != "") {
+		if of != nil && !e.readsAgain() && outcome != offer.Duplicate && (outcome == offer.Accepted || e.run != "") {
 			of.RecordedAt = st.hold(e).RecordedAt
 			runs = append(runs, *of)
 		}
@@ -151,12 +151,14 @@ func (b *batch) snapshotAccounts(registry *feed.Registry) map[decision.Account]b
 		}
 		if whole := registry.Snapshots(f.Tenant, f.Account); whole != nil {
 			at := decision.Account{Tenant: f.Tenant, Name: f.Account}
-			accounts[at] = accounts[at] || decides || whole == f
+			accounts[at] = accounts[at] || decides || whole.Name == f.Name
 		}
 	}
 	for _, e := range b.events {
 		switch c := e.command.(type) {
 		case *decideRun:
+			concern(registry.Feed(e.tenant, c.Feed), true)
+		case *mappingDecision:
 			concern(registry.Feed(e.tenant, c.Feed), true)
 		case *windowDecision: // which runs it finds is not known yet
 			for _, f := range registry.Feeds() {
@@ -194,8 +196,8 @@ func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts ma
 		if after == nil {
 			continue
 		}
-		all := before == nil || before.Run != after.Run
-		err = snapshot.Lacking(ctx, tx, at, after, all, claimed, func(records []string) error {
+		all := before == nil || before.Run != after.Run || st.rereads(at, after.Run)
+		err = snapshot.Lacking(ctx, tx, at, after, all, claimed, st.decisions, func(records []string) error {
 			h := st.hold(e)
 			gone := make([]*history.Observation, len(records))
 			for i, record := range records {
@@ -214,15 +216,39 @@ func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts ma
 	return nil
 }
 
+// rereads reports whether by this batch a snapshot of an account has other records than before: a page of it is read under another
+// mapping version, or one of these is decided about.
+func (st *settlement) rereads(at decision.Account, run uuid.UUID) bool {
+	for i, e := range st.batch.events {
+		switch of := e.runOf(); {
+		case st.attempts[i].Outcome == offer.Reread && of != nil && of.ID == run:
+			return true
+		case st.attempts[i].Outcome == offer.Accepted && e.mappingOf(st.registry) == at:
+			return true
+		}
+	}
+	return false
+}
+
+// mappingOf is the account of the feed whose mapping version the event's command decides about; the zero one: it does not.
+func (e *event) mappingOf(registry *feed.Registry) (at decision.Account) {
+	if c, is := e.command.(*mappingDecision); is {
+		if f := registry.Feed(e.tenant, c.Feed); f != nil {
+			at = decision.Account{Tenant: f.Tenant, Name: f.Account}
+		}
+	}
+	return at
+}
+
 // lastIn is the last event of the batch that claims something in an account, or decides about it; nil: none does.
 func (st *settlement) lastIn(at decision.Account) (last *event) {
 	in := func(f *feed.Feed) bool { return f != nil && f.Tenant == at.Tenant && f.Account == at.Name }
 	for i, e := range st.batch.events {
-		touches := in(e.feed)
+		touches := in(e.feed) || e.mappingOf(st.registry) == at
 		for _, c := range e.decidesRuns() {
 			touches = touches || in(st.registry.Feed(e.tenant, c.Feed))
 		}
-		if touches && st.attempts[i].Outcome == offer.Accepted {
+		if outcome := st.attempts[i].Outcome; touches && (outcome == offer.Accepted || outcome == offer.Reread) {
 			last = e
 		}
 	}

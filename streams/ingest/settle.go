@@ -45,6 +45,9 @@ type settlement struct {
 	made            map[offer.DeliveryID][]history.Statement // by corrections of this batch
 	pages           []*sentPage                              // of replays
 	began, ended    bool                                     // a replay
+	versions        map[receipt.Key]int                      // mapping versions that deliveries which are read again were accepted under
+	read            map[decision.Subject]bool                // readings that were made,
+	decidedReadings map[decision.Subject]bool                // and those of them that decisions tell of: all but first ones
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                                   // rows that skip versions
@@ -56,7 +59,7 @@ type settlement struct {
 
 func newSettlement(b *batch, held []lane.Held, registry *feed.Registry) *settlement {
 	st := &settlement{batch: b, held: held, registry: registry, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{},
-		made: map[offer.DeliveryID][]history.Statement{}, runVerdicts: map[decision.Subject]decision.Verdict{}}
+		made: map[offer.DeliveryID][]history.Statement{}, runVerdicts: map[decision.Subject]decision.Verdict{}, read: map[decision.Subject]bool{}, decidedReadings: map[decision.Subject]bool{}}
 	for _, h := range held {
 		st.begin = append(st.begin, h.Sequence)
 	}
@@ -150,7 +153,7 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 		if e.key == nil {
 			continue
 		}
-		if _, taken := first[*e.key]; !taken && st.faultOf(e) == nil {
+		if _, taken := first[*e.key]; !taken && st.faultOf(e) == nil && !e.readsAgain() {
 			first[*e.key] = e.Place
 			claims = append(claims, receipt.Receipt{Key: *e.key, Fingerprint: e.fingerprint(), Place: e.Place})
 		}
@@ -164,7 +167,7 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 	}
 	// Receipts are looked up for every delivery, also for one that can no longer be mapped.
 	for _, e := range st.batch.events {
-		if e.key != nil && st.faultOf(e) != nil {
+		if e.key != nil && (st.faultOf(e) != nil || e.readsAgain()) {
 			if _, ok := st.standing[*e.key]; !ok {
 				rest = append(rest, *e.key)
 			}
@@ -178,7 +181,7 @@ func (st *settlement) claimReceipts(ctx context.Context, tx pgx.Tx) error {
 		st.standing[k] = r
 	}
 	for _, e := range st.batch.events {
-		if e.key == nil || e.feed == nil || e.unread {
+		if e.key == nil || e.feed == nil || e.unread || e.readsAgain() {
 			continue
 		}
 		r, ok := st.standing[*e.key]
@@ -214,7 +217,7 @@ func (st *settlement) settleRows(ctx context.Context, tx pgx.Tx, chunkRows int) 
 	c := newChunk()
 	for i, e := range st.batch.events {
 		at := st.attempts[i]
-		if at.Outcome != offer.Accepted || e.feed == nil {
+		if at.Outcome != offer.Accepted && at.Outcome != offer.Reread || e.feed == nil {
 			continue
 		}
 		if e.corrects() { // it looks at what earlier ones have stored, also of this batch
@@ -298,7 +301,7 @@ func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) erro
 // comes before duplicate before ambiguous before old.
 func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, was *history.Standing) {
 	// Its key was free, so what it has claimed before was claimed under a receipt that has expired.
-	p.at.BeyondHorizon = p.at.BeyondHorizon || was.Claimed
+	p.at.BeyondHorizon = p.at.BeyondHorizon || was.Claimed && p.at.Outcome == offer.Accepted
 	for _, w := range p.warnings {
 		p.at.Warn(receipt.Warning{Row: o.Row, Warning: w})
 	}
@@ -384,6 +387,10 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 	if e.key != nil {
 		at.Delivery = &e.key.Delivery
 		first, ok := st.standing[*e.key]
+		if e.readsAgain() {
+			st.readAgain(e, at, first, ok)
+			return at
+		}
 		ok = ok && !e.unread
 		if ok && st.claimed[*e.key] && e.Compare(first.Place) <= 0 {
 			ok = false // this is the first, or a refusal before it
@@ -408,6 +415,12 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 	if e.feed == nil || e.kind != "" {
 		return at // a command, or an event of a run
 	}
+	st.tally(e, at)
+	return at
+}
+
+// tally counts the rows of a delivery that is taken, and sets those aside that are invalid.
+func (st *settlement) tally(e *event, at *receipt.Attempt) {
 	at.MappingVersion, at.Rows = e.feed.MappingVersion, e.mapped.RowCount
 	at.Results.Duplicate, at.Results.Rejected = e.mapped.Repeated, len(e.mapped.Rejected)
 	for _, f := range e.mapped.Rejected {
@@ -415,7 +428,6 @@ func (st *settlement) attempt(e *event) *receipt.Attempt {
 		at.Rejections = append(at.Rejections, f)
 		st.entries = append(st.entries, st.entry(e, f))
 	}
-	return at
 }
 
 func (st *settlement) setAside(e *event, at *receipt.Attempt, f *offer.Fault) {
@@ -438,6 +450,9 @@ func (st *settlement) entry(e *event, f offer.Fault) *quarantine.Entry {
 	}
 	if e.key != nil {
 		q.Delivery = &e.key.Delivery
+	}
+	if first, ok := st.standing[e.receiptKey()]; ok && e.readsAgain() { // whose evidence it is
+		q.Lane, q.Offset, q.Item, q.Archived, q.Reading = first.Lane, first.Offset, first.Item, true, e.ref.Mapping
 	}
 	return q
 }

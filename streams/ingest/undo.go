@@ -22,11 +22,12 @@ type FeedDecision struct {
 }
 
 // Claims is the data of a command that takes claims out of the count, or back into it: what a delivery claims, one observation,
-// or what was accepted in a window.
+// what was accepted in a window, or what was read under a mapping version.
 type Claims struct {
-	Delivery    *uuid.UUID   `json:"delivery,omitempty"`
-	Observation *Observation `json:"observation,omitempty"`
-	Window      *Window      `json:"window,omitempty"`
+	Delivery    *uuid.UUID      `json:"delivery,omitempty"`
+	Observation *Observation    `json:"observation,omitempty"`
+	Window      *Window         `json:"window,omitempty"`
+	Mapping     *MappingVersion `json:"mapping,omitempty"`
 }
 
 // An Observation names one by its offer and its id.
@@ -81,6 +82,9 @@ func readUndo(verdict decision.Verdict, standing decision.Standing) func(tenant 
 		}
 		if data.Window != nil {
 			return newWindowDecision(tenant, ev, *data.Window, verdict == decision.Retracted)
+		}
+		if data.Mapping != nil {
+			return readMappingDecision(tenant, ev, *data.Mapping, verdict, standing)
 		}
 		id := offer.DeliveryID(*data.Delivery)
 		d := decision.Decision{Subject: decision.Subject{Tenant: tenant, Kind: decision.Delivery, ID: uuid.UUID(id)}, Verdict: verdict, Standing: standing}

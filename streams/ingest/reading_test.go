@@ -1,0 +1,172 @@
+package ingest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/replay"
+	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/rig/pipeline"
+)
+
+// mapped are the settings of a feed whose program of a version takes the record and the quantity from these.
+func mapped(version int, record, quantity string) string {
+	return fmt.Sprintf("mapping: {version: %d, fields: {source_record: %q, source_version: .rev, item: {mpn: .sku}, quantity: %q}}\n", version, record, quantity)
+}
+
+// remap reads the feed's deliveries under a mapping version and returns what became of them.
+func (s *scene) remap(version int) string {
+	s.t.Helper()
+	sel := replay.Selection{Feed: "acme-eu", Mapping: version}
+	plan := s.plan(sel)
+	got := s.replayAll(sel)
+	if want := came(plan); got != want {
+		s.t.Errorf("remap under version %d: got %q, planned %q", version, got, want)
+	}
+	if again := s.plan(sel); again.Deliveries != plan.Quarantined {
+		s.t.Errorf("remap under version %d: once it is done %d deliveries are left, want the %d that could not be read", version, again.Deliveries, plan.Quarantined)
+	}
+	return got
+}
+
+// rereads waits until what decisions on mapping versions have asked to be read again is read.
+func (s *scene) rereads() {
+	s.t.Helper()
+	s.Until("what is to be read again to be read", s.asked("SELECT bool_and(r.state = 'sent' AND r.sent = r.answered) FROM audit_v1.replay_run AS r"))
+	s.SettleOffers()
+}
+
+// kept is every object of the archive and every receipt, as they are.
+func (s *scene) kept() string {
+	s.t.Helper()
+	return ask[string](s, `SELECT (SELECT string_agg(a.name || a.offsets::text || a.sha256::text, ' ' ORDER BY a.name) FROM audit_v1.artifact_object AS a JOIN audit_v1.position AS p ON (p.topic_id, p.partition) = (a.topic_id, a.partition) WHERE p.topic = 'deliveries')
+	                            || (SELECT string_agg(o.event_id || o.rows || o.saved, ' ' ORDER BY o.lane, o."offset") FROM audit_v1.outcome AS o WHERE o.outcome = 'accepted' AND o.mapping_version > 0)`)
+}
+
+func TestS_004_17_a_mapping_that_was_wrong_for_days_is_mended(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 3, MaxRecords: 5})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, mapped(1, `.sku + "-X"`, ".old")))
+	const a, b, c = `{"sku": "A", "rev": 1, "old": 90, "qty": 9}`, `{"sku": "B", "rev": 1, "old": 80, "qty": 8}`, `{"sku": "C", "rev": 1, "old": "many", "qty": 7}`
+	s.Feed(s.rng, delivery("D1", "["+a+","+b+"]"), delivery("D2", `{"sku": "A", "rev": 2, "old": 70, "qty": 6}`), delivery("D3", "["+b+","+c+"]"))
+	s.SettleOffers()
+	wrong := []string{"A-X 70", "B-X 80"}
+	s.shows("wrong", wrong...)
+	if open := ask[int](s, "SELECT count(*) FROM audit_v1.quarantine WHERE row > 0 AND state = 'open'"); open != 1 {
+		t.Fatalf("got %d rows in quarantine, want the one without a number", open)
+	}
+
+	s.ApplyFeed(specOf(t, mapped(2, ".sku", ".qty")))
+	s.Feed(s.rng, delivery("D4", `{"sku": "D", "rev": 1, "old": "none", "qty": 5}`))
+	s.SettleOffers()
+	s.shows("what was read before stands", append(wrong, "D 5")...)
+	evidence := s.kept()
+	if got := s.remap(2); got != "reread 3" {
+		t.Errorf("remap: got %q, want three deliveries read again", got)
+	}
+	right := []string{"A 6", "B 8", "C 7", "D 5"}
+	s.shows("right", right...)
+	s.verify()
+	if got := s.kept(); got != evidence {
+		t.Errorf("evidence: got %s, want what there was: %s", got, evidence)
+	}
+	if open := ask[int](s, "SELECT count(*) FROM audit_v1.quarantine WHERE row > 0 AND state = 'open'"); open != 0 {
+		t.Errorf("got %d rows in quarantine, want none: the cause is mended", open)
+	}
+	versions := ask[string](s, "SELECT string_agg(format('%s@%s v%s', o.record, o.mapping_version, o.ord), ' ' ORDER BY o.record, o.mapping_version, o.ord) FROM audit_v1.observation AS o")
+	if want := "A@2 v1 A@2 v2 A-X@1 v1 A-X@1 v2 B@2 v1 B-X@1 v1 C@2 v1 D@2 v1"; versions != want {
+		t.Errorf("history: got %s, want every reading with the source's own versions: %s", versions, want)
+	}
+
+	t.Run("S_004_18 nothing is read twice, whatever is asked for again", func(t *testing.T) {
+		if got := s.replayAll(replay.Selection{Feed: "acme-eu"}); got != "duplicate 4" {
+			t.Errorf("replay: got %q, want four repeats", got)
+		}
+		s.shows("as before", right...)
+	})
+	t.Run("a mapping version is undone and back", func(t *testing.T) {
+		undo := `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`
+		s.decides(streams.RedoType, undo, offer.ReasonSchemaInvalid)
+		s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 3}}`, offer.ReasonSchemaInvalid)
+		s.decides(streams.UndoType, undo, "")
+		s.rereads()
+		s.shows("the version before is in force, also for what came after it", "A-X 70", "B-X 80")
+		s.verify()
+		if got := ask[string](s, "SELECT string_agg(DISTINCT o.reason, ' ') FROM audit_v1.outcome AS o WHERE o.event_id = 'D4' AND o.outcome = 'quarantined'"); got != offer.ReasonSchemaInvalid {
+			t.Errorf("what has no number in the old column: got %q, want it set aside", got)
+		}
+		s.decides(streams.UndoType, undo, offer.ReasonSchemaInvalid)
+		s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 1}}`, offer.ReasonSchemaInvalid)
+		body, err := specOf(t, mapped(2, ".sku", ".qty")).JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.decides(streams.FeedApplyType, string(body), offer.ReasonSchemaInvalid)
+		s.Feed(s.rng, delivery("D5", `{"sku": "E", "rev": 1, "old": 40, "qty": 4}`))
+		s.SettleOffers()
+		s.shows("what comes meanwhile is read under it", "A-X 70", "B-X 80", "E-X 40")
+		s.decides(streams.RedoType, undo, "")
+		s.rereads()
+		s.shows("back, also for what came meanwhile", append(right, "E 4")...)
+		s.verify()
+	})
+}
+
+// What was read under the newer version first is read under the older one when that comes into force, and the other way round: at
+// no time do both count.
+func TestOfTheReadingsOfADeliveryOneCounts(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, mapped(1, `.sku + "-1"`, ".qty")))
+	s.ApplyFeed(specOf(t, mapped(2, `.sku + "-2"`, ".qty")))
+	s.Feed(s.rng, delivery("D", `{"sku": "A", "rev": 1, "qty": 1}`))
+	s.SettleOffers()
+	s.shows("read under the second", "A-2 1")
+	undo := `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`
+	for range 2 {
+		s.decides(streams.UndoType, undo, "")
+		s.rereads()
+		s.shows("read under the first", "A-1 1")
+		s.verify()
+		s.decides(streams.RedoType, undo, "")
+		s.rereads()
+		s.shows("read under the second again", "A-2 1")
+		s.verify()
+	}
+	s.ApplyFeed(specOf(t, mapped(3, `.sku + "-3"`, ".qty")))
+	if got := s.remap(3); got != "reread 1" {
+		t.Errorf("remap: got %q, want one delivery read again", got)
+	}
+	s.shows("read under the third", "A-3 1")
+	s.decides(streams.UndoType, undo, "")
+	s.rereads()
+	s.shows("what was out already is out of force too", "A-3 1")
+	s.verify()
+}
+
+// What a catalogue has is what its pages say by the reading that counts, so a record that only the old reading had is gone, and
+// one that only the old one lacked is there.
+func TestACatalogueIsReadAgain(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	whole := func(version int, record string) string {
+		return fmt.Sprintf("mode: snapshot\npolicy: {brake: {max_rows_lost: 100%%}}\norder: observed_at\nmapping: {version: %d, fields: {source_record: %q, item: {mpn: .sku}, quantity: .qty}}\n", version, record)
+	}
+	s.StartAll()
+	s.ApplyFeed(specOf(t, whole(1, ".sku")))
+	s.Feed(s.rng, delivery("W1", `[{"sku": "A", "ean": "A", "qty": 1}, {"sku": "B", "ean": "B", "qty": 1}, {"sku": "C", "ean": "C", "qty": 1}]`, "time", "2025-03-01T08:00:00Z"))
+	s.Settle()
+	s.Feed(s.rng, delivery("W2", `[{"sku": "A", "ean": "A", "qty": 2}, {"sku": "B", "ean": "C", "qty": 2}]`, "time", "2025-03-02T08:00:00Z"))
+	s.SettleOffers()
+	s.shows("C is lacking", "A 2", "B 2")
+	s.ApplyFeed(specOf(t, whole(2, ".ean")))
+	if got := s.remap(2); got != "reread 2" {
+		t.Errorf("remap: got %q, want two deliveries read again", got)
+	}
+	s.shows("B is lacking", "A 2", "C 2")
+	s.verify()
+	s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
+	s.rereads()
+	s.shows("C is lacking again", "A 2", "B 2")
+	s.verify()
+}
