@@ -173,7 +173,7 @@ func TestASnapshotLacksWhatIsOlderAndWeakAndNotInIt(t *testing.T) {
 			"of what another lane claims": {false, snapshot.Numbers{Lanes: []int{2}, After: []int64{0}, Last: []int64{9}}, nil},
 		} {
 			var got []string
-			err := snapshot.Lacking(t.Context(), b.tx, account, s, c.all, c.n, func(records []string) error { got = append(got, records...); return nil })
+			err := snapshot.Lacking(t.Context(), b.tx, account, s, c.all, c.n, nil, func(records []string) error { got = append(got, records...); return nil })
 			if slices.Sort(got); err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("%s: got %q, %v, want %q", what, got, err, c.want)
 			}
