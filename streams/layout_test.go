@@ -158,6 +158,7 @@ var owners = map[string]string{
 	"pruning":      "retention",
 	"recovery":     "recovery",
 	"token":        "token",
+	"pg_temp":      "shadow", // what a transaction keeps to itself
 }
 
 var writes = regexp.MustCompile(`(?im)\b(?:INSERT\s+INTO|DELETE\s+FROM|TRUNCATE(?:\s+TABLE)?|^\s*UPDATE|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_0-9]+)`)

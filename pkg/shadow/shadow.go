@@ -9,7 +9,6 @@ package shadow
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed" // for the statements
 	"encoding/json"
 	"fmt"
@@ -171,7 +170,7 @@ func Added(ctx context.Context, tx pgx.Tx) (n int64, sum offer.Digest, err error
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &content}, func() error {
 		n++
-		sum = sum.Plus(offer.Digest(sha256.Sum256(append(id[:], content...))))
+		sum = sum.Plus(offer.Sum(append(id[:], content...)))
 		return nil
 	})
 	if err != nil {

@@ -2,11 +2,17 @@ package ingest_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
+	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
 
@@ -28,6 +34,50 @@ func (s *scene) remap(version int) string {
 		s.t.Errorf("remap under version %d: once it is done %d deliveries are left, want the %d that could not be read", version, again.Deliveries, plan.Quarantined)
 	}
 	return got
+}
+
+// preview is what the remap would come to.
+func (s *scene) preview(version int) (p ingest.Preview) {
+	s.t.Helper()
+	m := ingest.Remap{Archive: s.Archive, Mapper: s.Mapper, Spool: s.t.TempDir(), Read: func(int) {}}
+	err := postgres.Aside(s.t.Context(), s.Pool, postgres.Audit, "t1", func(tx pgx.Tx) error {
+		var (
+			fault *offer.Fault
+			err   error
+		)
+		if p, fault, err = m.Preview(s.t.Context(), tx, "t1", replay.Selection{Feed: "acme-eu", Mapping: version}); fault != nil {
+			s.t.Fatalf("preview of version %d: refused: %v", version, fault)
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// added is the digest, as previews have it, of the observations that events of a topic have added.
+func (s *scene) added(topic string) (sum offer.Digest) {
+	s.t.Helper()
+	err := s.inspect(s.t.Context(), func(tx pgx.Tx) error {
+		rows, err := tx.Query(s.t.Context(), "SELECT o.id, o.row_hash FROM audit_v1.observation AS o JOIN audit_v1.position AS p ON p.lane = o.lane WHERE p.topic = $1", topic)
+		if err != nil {
+			return err
+		}
+		var (
+			id      uuid.UUID
+			content []byte
+		)
+		_, err = pgx.ForEachRow(rows, []any{&id, &content}, func() error {
+			sum = sum.Plus(offer.Sum(append(id[:], content...)))
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return sum
 }
 
 // rereads waits until what decisions on mapping versions have asked to be read again is read.
@@ -62,8 +112,25 @@ func TestS_004_17_a_mapping_that_was_wrong_for_days_is_mended(t *testing.T) {
 	s.SettleOffers()
 	s.shows("what was read before stands", append(wrong, "D 5")...)
 	evidence := s.kept()
+	p := s.preview(2)
+	want := ingest.Preview{Deliveries: 3, Reread: 3, Quarantined: map[string]int{}, Rows: 5, Rejected: map[string]int{}, Added: 4, Digest: p.Digest,
+		Offers: 5, ForSale: 2, Appears: 3, Vanishes: 2, Fields: map[string]int{}, Examples: p.Examples}
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("preview: got %+v, want %+v", p, want)
+	}
+	for i, want := range []string{"A appears", "A-X vanishes", "B appears", "B-X vanishes", "C appears"} {
+		if got := p.Examples[i].Record + " " + p.Examples[i].What; got != want {
+			t.Errorf("preview: example %d is %q, want %q", i, got, want)
+		}
+	}
+	if again := s.preview(2); again.Digest != p.Digest {
+		t.Errorf("preview: got digest %s, want that of the one before, %s: it left something", again.Digest, p.Digest)
+	}
 	if got := s.remap(2); got != "reread 3" {
 		t.Errorf("remap: got %q, want three deliveries read again", got)
+	}
+	if got := s.added(streams.Replays); got != p.Digest {
+		t.Errorf("what was added has digest %s, the preview has %s", got, p.Digest)
 	}
 	right := []string{"A 6", "B 8", "C 7", "D 5"}
 	s.shows("right", right...)

@@ -83,32 +83,41 @@ func (w *worker) load(ctx context.Context, b *batch) error {
 		if r.ofRun() {
 			e.ref = r // its outcome counts, whatever it is
 		}
-		if !ok {
-			e.item.Fault = &offer.Fault{Reason: offer.ReasonEvidenceUnavailable, Detail: "artifact_removed",
-				Message: fmt.Sprintf("no evidence is kept any more of lane %d, offset %d, item %d", r.Lane, r.Offset, r.Item)}
-			continue
-		}
-		ev, gone, err := w.loadEvidence(ctx, e, r.Tenant, archive.Ref{Name: kept.Object, KeyID: kept.KeyID}, r.Offset, r.Item, &loaded)
-		if err != nil {
+		if err := w.put(ctx, e, r, kept, ok, &loaded); err != nil {
 			return err
 		}
-		if gone != nil {
-			e.item.Fault = gone
-			continue
-		}
-		if ev.ByReference() && e.length() > 0 { // what was fetched is the evidence, wherever the reference leads by now
-			ev.Data, ev.HasData = e.item.Raw, true
-		}
-		if r.Release > 0 && !r.ofRun() { // what is read again has the correction's id already
-			ev.ID += suffix(r.Release)
-			ev.Attributes["id"] = ev.ID
-		}
-		e.ref, e.from, e.fromFeed = r, kept.Topic, kept.Feed
-		if !ev.ByReference() || ev.HasData {
-			e.retrieved = kept.RetrievedAt // else it is fetched now
-		}
-		e.item.Event = ev
 	}
+	return nil
+}
+
+// put puts what a reference names in the place of its event; ok is false where its evidence is not kept any more. loaded counts what
+// the batch has in memory.
+func (w *worker) put(ctx context.Context, e *event, r *Replay, kept receipt.Kept, ok bool, loaded *int64) error {
+	if !ok {
+		e.item.Fault = &offer.Fault{Reason: offer.ReasonEvidenceUnavailable, Detail: "artifact_removed",
+			Message: fmt.Sprintf("no evidence is kept any more of lane %d, offset %d, item %d", r.Lane, r.Offset, r.Item)}
+		return nil
+	}
+	ev, gone, err := w.loadEvidence(ctx, e, r.Tenant, archive.Ref{Name: kept.Object, KeyID: kept.KeyID}, r.Offset, r.Item, loaded)
+	if err != nil {
+		return err
+	}
+	if gone != nil {
+		e.item.Fault = gone
+		return nil
+	}
+	if ev.ByReference() && e.length() > 0 { // what was fetched is the evidence, wherever the reference leads by now
+		ev.Data, ev.HasData = e.item.Raw, true
+	}
+	if r.Release > 0 && !r.ofRun() { // what is read again has the correction's id already
+		ev.ID += suffix(r.Release)
+		ev.Attributes["id"] = ev.ID
+	}
+	e.ref, e.from, e.fromFeed = r, kept.Topic, kept.Feed
+	if !ev.ByReference() || ev.HasData {
+		e.retrieved = kept.RetrievedAt // else it is fetched now
+	}
+	e.item.Event = ev
 	return nil
 }
 
