@@ -59,21 +59,7 @@ func (a *app) replayCommand() *cobra.Command {
 			if err := d.needReason(); err != nil {
 				return err
 			}
-			u, err := a.lookAtTopic(cmd.Context(), c.sel)
-			if err != nil {
-				return err
-			}
-			started, cancel := withTimeout(cmd.Context(), timeout)
-			defer cancel()
-			doc, err := a.command(started, streams.ReplayStartType, ingest.ReplayStart{Selection: c.sel, Rate: rate}, d)
-			if err != nil {
-				return fmt.Errorf("start a replay: %w", err)
-			}
-			id, err := uuid.Parse(doc.Delivery)
-			if err != nil {
-				return fmt.Errorf("start a replay: %w", err)
-			}
-			return a.followReplay(cmd.Context(), id, u)
+			return a.startReplay(cmd.Context(), ingest.ReplayStart{Selection: c.sel, Rate: rate}, d, timeout)
 		},
 	}
 	flags := cmd.Flags()

@@ -41,7 +41,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 func (a *app) root() *cobra.Command {
 	root := group("offerlog", "Supplier deliveries to a log of observations and a view of current offers",
 		a.devCommand(), a.runCommand(), a.feedCommand(), a.publishCommand(), a.waitCommand(), a.offersCommand(), a.itemCommand(), a.explainCommand(), a.observationsCommand(),
-		a.deliveriesCommand(), a.quarantineCommand(), a.runsCommand(), a.replayCommand(), a.undoCommand(), a.redoCommand(), a.adoptCommand(),
+		a.deliveriesCommand(), a.quarantineCommand(), a.runsCommand(), a.replayCommand(), a.remapCommand(), a.reapplyCommand(), a.undoCommand(), a.redoCommand(), a.adoptCommand(),
 		a.generationCommand(), a.tokenCommand(), a.statusCommand(), a.doctorCommand(), a.auditCommand(), a.verifyCommand(), a.topicsCommand(),
 		a.artifactCommand(), a.keysCommand(), a.migrateCommand(), a.configCommand(), a.designCommand(), a.versionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -87,7 +88,7 @@ func (a *app) showCommand(_ context.Context, doc receipt.Document, _ decision) e
 // A done is what follows once a command was carried out.
 type done func(ctx context.Context, doc receipt.Document, d decision) error
 
-// claimsCommand is a command that publishes decisions on the claims of a run, a delivery, an observation or a window.
+// claimsCommand is a command that publishes decisions on the claims of a run, a delivery, an observation, a window or a mapping version.
 func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string, then done) *cobra.Command {
 	delivery := a.decisionCommand(&cobra.Command{
 		Use:     "delivery KEY",
@@ -139,7 +140,21 @@ func (a *app) claimsCommand(verb, short, long, kind, kindOfRun string, then done
 		return kindOfRun, map[string]string{"feed": found.Feed, "run": found.Run, "id": found.ID}, err
 	}, then)
 	run.Flags().StringVar(&feedOf, "feed", "", "the run's feed, where several have a run of that name")
-	cmd := group(verb, short, run, delivery, observation, window)
+	mappingVersion := a.decisionCommand(&cobra.Command{
+		Use:   "mapping-version FEED VERSION",
+		Short: short + ": what was read under a mapping version",
+		Long: "The newest version left in force reads what comes from then on, and a replay, which has the id of the command's delivery, reads what\n" +
+			"was not read under it. offerlog replay list shows how far it is.",
+		Example: "  offerlog " + verb + " mapping-version acme-eu 3 --reason \"reads the price of another unit\"",
+		Args:    cobra.ExactArgs(2),
+	}, func(_ context.Context, args []string) (string, any, error) {
+		version, err := strconv.Atoi(args[1])
+		if err != nil || version < 1 {
+			return "", nil, usage("offerlog feed list shows the one in force", "%q is no mapping version", args[1])
+		}
+		return kind, ingest.Claims{Mapping: &ingest.MappingVersion{Feed: args[0], Version: version}}, nil
+	}, then)
+	cmd := group(verb, short, run, delivery, observation, window, mappingVersion)
 	cmd.Long = long
 	return cmd
 }
