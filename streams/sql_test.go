@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/shadow"
 	"github.com/offerlog/offerlog/streams/rig"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
@@ -33,7 +35,14 @@ func TestEveryStatementPlansUnderOneOfItsRoles(t *testing.T) {
 			}
 			var refused []string
 			for _, role := range postgres.Roles() {
-				err := postgres.InTx(ctx, pool, role, func(tx pgx.Tx) error { return plan(ctx, tx, string(b)) })
+				err := postgres.InTx(ctx, pool, role, func(tx pgx.Tx) error {
+					if filepath.Base(filepath.Dir(path)) == "shadow" { // its tables are the transaction's own
+						if _, err := shadow.Begin(ctx, tx); err != nil || filepath.Base(path) == "begin.sql" {
+							return err
+						}
+					}
+					return plan(ctx, tx, string(b))
+				})
 				if err == nil {
 					return
 				}

@@ -99,12 +99,9 @@ func (w *worker) put(ctx context.Context, e *event, r *Replay, kept receipt.Kept
 		return nil
 	}
 	ev, gone, err := w.loadEvidence(ctx, e, r.Tenant, archive.Ref{Name: kept.Object, KeyID: kept.KeyID}, r.Offset, r.Item, loaded)
-	if err != nil {
-		return err
-	}
-	if gone != nil {
+	if err != nil || gone != nil {
 		e.item.Fault = gone
-		return nil
+		return err
 	}
 	if ev.ByReference() && e.length() > 0 { // what was fetched is the evidence, wherever the reference leads by now
 		ev.Data, ev.HasData = e.item.Raw, true
