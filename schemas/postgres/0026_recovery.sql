@@ -35,3 +35,13 @@ GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
 ALTER VIEW audit_v1.recovery OWNER TO offerlog_inspector;
 REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
 GRANT SELECT ON audit_v1.recovery TO offerlog_inspect;
+
+-- What an audit needs to tell that one complete generation is shown.
+GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
+CREATE OR REPLACE VIEW audit_v1.generation AS
+SELECT g.id, g.created_at, g.retired_at, g.id = p.active AS active, g.manifest
+  FROM generation AS g, generation_pointer AS p;
+CREATE OR REPLACE VIEW audit_v1.checkpoint AS
+SELECT p.generation, p.partition, p.topic_id, p.next, p.lane, p.publishes
+  FROM projection AS p;
+REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;

@@ -51,7 +51,7 @@ type Inputs struct {
 	Mapper  Mapper        // nil: no payload is read again
 }
 
-// Run checks the invariants I1 to I13. An error says that something could not be read; what does not hold is in the report.
+// Run checks the invariants I1 to I13, I18 and I19. An error says that something could not be read; what does not hold is in the report.
 func Run(ctx context.Context, in Inputs) (Report, error) {
 	report, err := run(ctx, in)
 	if err != nil {
@@ -84,7 +84,8 @@ func run(ctx context.Context, in Inputs) (report *Report, err error) {
 			a.deliveries, // I1, I5
 			a.published,  // I6, I9, I10, I13
 			a.cursors,    // I11
-			a.offers,     // I12, I13
+			a.offers,     // I12, I13, I18
+			a.sums,       // I19
 		} {
 			if err := step(ctx); err != nil {
 				return err
@@ -106,6 +107,7 @@ type auditor struct {
 	checkpoints []view.Checkpoint   // of the active generation, by partition
 	decisions   []decision.Decision // by lane and number
 	forces      map[int32]decision.InForce
+	manifests   []*manifest
 	readings    map[mappingVersion]reading
 	unread      int64 // deliveries that cannot be read again
 }
@@ -179,6 +181,9 @@ func (a *auditor) load(ctx context.Context) error {
 	if len(a.checkpoints) > 0 {
 		a.generation = a.checkpoints[0].Generation
 	}
+	if err := a.loadManifests(ctx); err != nil {
+		return err
+	}
 	if a.log != nil {
 		return a.log.bound(ctx, a.lanes, a.Report)
 	}
@@ -191,6 +196,7 @@ type check struct{ invariant, name string }
 var checks = []check{
 	{"I2", "i2_items"}, {"I3", "i3_once"}, {"I3", "i3_receipts"}, {"I3", "i3_repeats"}, {"I4", "i4_archived"}, {"I4", "i4_pruned"}, {"I5", "i5_numbers"}, {"I5", "i5_implied"},
 	{"I6", "i6_sightings"}, {"I6", "i6_pruned"}, {"I7", "i7_journal"}, {"I7", "i7_gaps"}, {"I8", "i8_history"}, {"I8", "i8_outbox"}, {"I12", "i12_unclaimed"}, {"I13", "i13_positions"},
+	{"I18", "i18_generations"},
 }
 
 // tables runs what set-based SQL can tell.

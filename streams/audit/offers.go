@@ -27,7 +27,7 @@ type standing struct {
 // offers folds the claims of every offer as far as its partition has applied them, and holds the view against it.
 func (a *auditor) offers(ctx context.Context) error {
 	if len(a.checkpoints) == 0 {
-		a.skip("nothing was projected yet", "I12", "I13")
+		a.skip("nothing was projected yet", "I12", "I13", "I18")
 		return nil
 	}
 	rows, err := a.tx.Query(ctx, statement("offers"), a.generation)
@@ -56,6 +56,7 @@ func (a *auditor) offers(ctx context.Context) error {
 	if len(claims) > 0 {
 		a.fold(claims, shown)
 	}
+	a.compareManifests()
 	return nil
 }
 
@@ -120,8 +121,9 @@ func (a *auditor) inForce(partition int32) decision.InForce {
 	return in
 }
 
-// fold holds what the view shows of an offer against the fold of its claims.
+// fold holds what the view shows of an offer against the fold of its claims, and adds them to what the manifests must say.
 func (a *auditor) fold(claims []history.Event, shown *standing) {
+	a.tally(claims)
 	a.count("I12", 1, "offers")
 	a.count("I12", int64(len(claims)), "claims")
 	key := claims[0].Key

@@ -10,7 +10,7 @@ import (
 
 // A Report says of each invariant what was looked at and what was found.
 type Report struct {
-	Invariants []Invariant `json:"invariants"` // I1 to I13, in order
+	Invariants []Invariant `json:"invariants"` // I1 to I13, I18 and I19, in order
 
 	parts map[group]*Part
 }
@@ -143,6 +143,7 @@ func newReport() *Report {
 	for n := range 13 {
 		r.Invariants = append(r.Invariants, Invariant{ID: fmt.Sprintf("I%d", n+1)})
 	}
+	r.Invariants = append(r.Invariants, Invariant{ID: "I18"}, Invariant{ID: "I19"})
 	return r
 }
 

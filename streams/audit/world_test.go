@@ -20,6 +20,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/audit"
+	"github.com/offerlog/offerlog/streams/project"
 	"github.com/offerlog/offerlog/streams/rig"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
@@ -164,6 +165,9 @@ func newWorld(t *testing.T, o pipeline.Options) *world {
 	w.SettleOffers()
 	for _, worker := range workers {
 		worker.Stop()
+	}
+	if _, err := project.Finish(t.Context(), w.Pool, 1); err != nil { // its manifest
+		t.Fatal(err)
 	}
 	return w
 }
