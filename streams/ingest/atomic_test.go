@@ -24,6 +24,7 @@ const (
 	locksLanes        = "SELECT l.id, l.sequence"
 	insertsReceipts   = "INSERT INTO receipt"
 	insertsRows       = "INSERT INTO observation"
+	takesLanes        = "WITH started" // of a worker that begins
 	advancesLanes     = "WITH moved"
 	commits           = "commit"
 	beforeLocksLanes  = "before " + locksLanes

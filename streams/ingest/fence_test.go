@@ -119,7 +119,8 @@ func TestAWorkerThatLostItsPartitionsIsFenced(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatHoldsTheLanesCommitsAndTheOtherIsFenced(t *testing.T) {
+// Whoever takes a lane over waits for the transaction of the one before, and goes on from where that has left it.
+func TestAWorkerThatHoldsTheLanesCommitsAndTheNextOneGoesOnFromThere(t *testing.T) {
 	onBothBrokers(t, pipeline.Options{Partitions: 1}, func(t *testing.T, s *scene) {
 		slow, heir := &trap{}, &trap{}
 		s.startIngest(ingest.Config{Worker: "slow"}, s.Archive, slow.use)
@@ -131,9 +132,12 @@ func TestAWorkerThatHoldsTheLanesCommitsAndTheOtherIsFenced(t *testing.T) {
 		s.expel()
 		heir.set(func(string) bool { return false })
 		s.startIngest(ingest.Config{Worker: "heir"}, s.Archive, heir.use)
-		s.Until("the heir to wait for the lanes", func(context.Context) (bool, error) { return heir.seen(beforeLocksLanes), nil })
+		s.Until("the heir to wait for the lanes", func(context.Context) (bool, error) { return heir.seen("before " + takesLanes), nil })
 		slow.release()
 		s.wantTally("D", "accepted 1")
+		if got := ask[string](s, "SELECT j.owner FROM audit_v1.commit_journal AS j JOIN audit_v1.position AS p USING (lane) WHERE p.topic = $1", streams.Deliveries); got != "slow" {
+			t.Errorf("the delivery is of the commit of %s", got)
+		}
 		s.Feed(s.rng, d)
 		s.wantTally("D", "accepted 1, duplicate 2")
 		s.verify()
@@ -144,7 +148,7 @@ func TestS_000_48_two_workers_and_one_delivery(t *testing.T) {
 	for name, o := range map[string]pipeline.Options{"fake broker": {}, "Apache Kafka": {RealKafka: true}} {
 		t.Run(name, func(t *testing.T) {
 			const rounds = 1000
-			o.MaxRecords = 5
+			o.MaxRecords = 20
 			s := newScene(t, o)
 			s.StartIngest(ingest.Config{Worker: "one"}, s.Archive)
 			s.StartIngest(ingest.Config{Worker: "two"}, s.Archive)
