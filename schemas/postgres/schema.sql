@@ -632,7 +632,8 @@ CREATE VIEW audit_v1.checkpoint AS
     p.partition,
     p.topic_id,
     p.next,
-    p.lane
+    p.lane,
+    p.publishes
    FROM public.projection p;
 
 ALTER TABLE audit_v1.checkpoint OWNER TO offerlog_inspector;
@@ -842,7 +843,8 @@ CREATE VIEW audit_v1.generation AS
  SELECT g.id,
     g.created_at,
     g.retired_at,
-    (g.id = p.active) AS active
+    (g.id = p.active) AS active,
+    g.manifest
    FROM public.generation g,
     public.generation_pointer p;
 
