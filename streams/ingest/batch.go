@@ -52,7 +52,8 @@ type event struct {
 	dataFrom  []string        // the hosts that were allowed when it was
 	unread    bool            // its data cannot be had, so that there is nothing to compare
 	mapped    mapping.Result
-	spooled   *spooled // nil: its rows are in mapped
+	spooled   *spooled     // nil: its rows are in mapped
+	overfull  *offer.Fault // more of its rows contradict what stands than are told one by one
 	archived  bool
 	retrieved time.Time
 	run       string

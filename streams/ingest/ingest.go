@@ -228,8 +228,9 @@ func (w *worker) topics() []string {
 	return topics
 }
 
-// errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, or a receipt
-// appeared that asks for another canonicalization. The batch is read again, from the bytes in hand.
+// errReadAgain reports that what the batch was read under is no longer in force: a feed was applied since, a receipt appeared that
+// asks for another canonicalization, or a delivery has turned out to be set aside whole. The batch is read again, from the bytes in
+// hand.
 var errReadAgain = errors.New("the batch was read under what is no longer in force")
 
 // take does all that a batch needs, up to its commit.

@@ -190,8 +190,9 @@ func pageNumber(s string) (n int, ok bool) {
 	return n, err == nil && n > 0 && n <= 1<<20
 }
 
-// maxRejected is how many invalid rows a delivery may have and still be taken for the others: each is told with its place and
-// has an entry in quarantine. What has more is another format than the feed declares, and is set aside whole.
+// maxRejected is how many rows of a delivery may be invalid or contradict what stands, and it is still taken for the others: each is
+// told with its place and has an entry in quarantine. What has more is another format than the feed declares, or an export under
+// revisions of another one, and is set aside whole.
 const maxRejected = 10_000
 
 // mapAll maps the payloads of the events that a feed expects, also where something else is wrong with them: a repeat is
@@ -303,6 +304,8 @@ func (e *event) take(r mapping.Result) {
 	}
 	switch {
 	case e.fault != nil:
+	case e.overfull != nil:
+		e.fault = e.overfull
 	case e.feed.Policy.InvalidRow == feed.InvalidRowDelivery && len(r.Rejected) > 0:
 		first := r.Rejected[0]
 		e.fault = &first

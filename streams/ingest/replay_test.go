@@ -440,6 +440,35 @@ func TestS_003_07_to_11_revisions(t *testing.T) {
 	s.verify()
 }
 
+func TestWhatContradictsTooManyRowsIsSetAsideWhole(t *testing.T) {
+	all := func(n, more int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"sku": "R-%d", "rev": 1, "qty": %d}`, i, i+more)
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	const told = 10_000
+	s := newScene(t, pipeline.Options{})
+	s.begin("")
+	s.Publish(delivery("D", all(told+1, 0)))
+	s.ingested()
+	s.Publish(delivery("other", all(told+1, 1)), delivery("some", all(3, 1)))
+	s.ingested()
+	s.wantTally("other", "mapping_limit 1")
+	s.wantTally("some", "accepted 1")
+	if got := s.attempts("some")[0].Results; got != (offer.Results{Rejected: 3}) {
+		t.Errorf("a delivery beside it: got %+v, want three rows rejected", got)
+	}
+	if got := len(s.entries("t1")); got != 4 {
+		t.Errorf("got %d entries, want one of the delivery and three of rows", got)
+	}
+	if got := ask[int](s, "SELECT count(*) FROM audit_v1.observation"); got != told+1 {
+		t.Errorf("got %d observations, want the %d that stood", got, told+1)
+	}
+	s.verify()
+}
+
 func TestS_004_receipts_say_what_became_of_each_row(t *testing.T) {
 	v := func(n int, qty string) string { return fmt.Sprintf(`{"sku": "A", "rev": %d, "qty": %s}`, n, qty) }
 	deleted := func(n int) string { return fmt.Sprintf(`{"sku": "A", "rev": %d, "del": true}`, n) }

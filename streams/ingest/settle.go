@@ -288,6 +288,9 @@ func (st *settlement) settleChunk(ctx context.Context, tx pgx.Tx, c *chunk) erro
 		}
 		for i, o := range c.rows {
 			st.settleRow(c, c.of[i], o, &standings[i])
+			if c.of[i].e.overfull != nil {
+				return errReadAgain // and set aside whole
+			}
 		}
 	}
 	if err := history.Append(ctx, tx, c.observations); err != nil {
@@ -367,6 +370,10 @@ func (st *settlement) reject(p pendingRow, o *history.Observation) {
 	f := offer.Fault{Reason: offer.ReasonRevisionConflict, Row: o.Row, Message: "revision " + o.RevisionKey + " of " + o.Key.Record + " is known with other content"}
 	p.at.Results.Rejected++
 	p.at.Rejections = append(p.at.Rejections, f)
+	if len(p.at.Rejections) > maxRejected {
+		p.e.overfull = &offer.Fault{Reason: offer.ReasonMappingLimit, Message: fmt.Sprintf("%d rows or more are invalid or contradict what stands, at most %d are told one by one; the first: %s",
+			len(p.at.Rejections), maxRejected, p.at.Rejections[0].Error())}
+	}
 	entry := st.entry(p.e, f)
 	entry.Content, entry.Observation = &content, &id
 	st.entries = append(st.entries, entry)
