@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -389,6 +390,77 @@ func TestARecordThatWasNeverStoredIsTakenAsIfItStoodInItsTopic(t *testing.T) {
 	}
 	if now := s.live(); now != live {
 		t.Errorf("live work stood at %s, now at %s", live, now)
+	}
+	s.verify()
+}
+
+// standing is a digest of what replays must leave alone, at every moment: what was claimed and decided, and who came first.
+func (s *scene) standing() string {
+	s.t.Helper()
+	return ask[string](s, `
+		SELECT md5(string_agg(x.line, E'\n' ORDER BY x.line))
+		  FROM (SELECT o::text AS line FROM audit_v1.observation AS o
+		         UNION ALL
+		        SELECT c::text FROM audit_v1.claim AS c
+		         UNION ALL
+		        SELECT d::text FROM audit_v1.eligibility AS d
+		         UNION ALL
+		        SELECT r::text FROM audit_v1.receipt AS r JOIN audit_v1.position AS p USING (lane) WHERE p.topic <> 'commands') AS x (line)`)
+}
+
+func TestS_004_05_AnyOverlapShuffleAndRepetitionOfReplaysChangesNothing(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.ApplyFeed(specOf(t, "feed: whole\naccount: ACC-2\naccepts: {topics: [deliveries], source: /whole}\nmode: snapshot\npolicy: {brake: {max_rows_lost: 100%}}\n"+weak))
+	s.Feed(s.rng, delivery("D-1", row("A", 1, "1"), "runid", "EXP", "page", "1"), delivery("D-2", row("A", 3, "3"), "runid", "EXP", "page", "2"),
+		delivery("D-3", row("A", 2, "2")), delivery("D-4", `{"sku": "B", "rev": 7, "del": true}`), delivery("D-5", row("B", 6, "6")),
+		delivery("W-1", `[{"sku": "P", "qty": 1}, {"sku": "Q", "qty": 1}]`, "source", "/whole", "time", "2025-03-01T08:00:00Z"),
+		delivery("W-2", `{"sku": "P", "qty": 2}`, "source", "/whole", "time", "2025-03-02T08:00:00Z"), delivery("bad", `{"sku": `))
+	s.SettleOffers()
+	s.Feed(s.rng, delivery("D-6", `[{"sku": "A", "rev": 3, "qty": 4}, {"sku": "C", "rev": 1, "qty": 1}]`), delivery("D-1", row("A", 1, "9"), "runid", "EXP", "page", "1"))
+	s.SettleOffers()
+	before, shown, live := s.standing(), fmt.Sprint(s.Offers("t1")), s.live()
+	times := []*time.Time{nil, new(ask[time.Time](s, "SELECT min(o.recorded_at) FROM audit_v1.outcome AS o WHERE o.event_id = 'D-6'")), new(time.Now())}
+	ids := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		var starts []*kgo.Record
+		for range rapid.IntRange(1, 3).Draw(rt, "replays") {
+			sel := replay.Selection{Feed: rapid.SampledFrom([]string{"", "", "acme-eu", "whole"}).Draw(rt, "feed"), Run: rapid.SampledFrom([]string{"", "", "EXP"}).Draw(rt, "run"),
+				Record: rapid.SampledFrom([]string{"", "", "A", "P", "none"}).Draw(rt, "record"), From: rapid.SampledFrom(times).Draw(rt, "from"), To: rapid.SampledFrom(times).Draw(rt, "to")}
+			if rapid.Bool().Draw(rt, "of a topic") {
+				sel.Topic, sel.Partition = streams.Deliveries, new(rapid.Int32Range(0, 2).Draw(rt, "partition"))
+				sel.FromOffset, sel.ToOffset = new(rapid.Int64Range(0, 8).Draw(rt, "from offset")), new(rapid.Int64Range(0, 8).Draw(rt, "to offset"))
+			}
+			body, err := json.Marshal(ingest.ReplayStart{Selection: sel, Rate: 100_000})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			ids++
+			start := pipeline.Event(streams.Commands, "t1", body, map[string]string{"id": fmt.Sprint("R-", ids), "source": "/test", "type": streams.ReplayStartType,
+				streams.ExtTenant: "t1", streams.ExtReason: "to be sure"})
+			for range rapid.IntRange(1, 2).Draw(rt, "copies") {
+				starts = append(starts, start)
+			}
+		}
+		s.Publish(rapid.Permutation(starts).Draw(rt, "order")...)
+		if got := s.standing(); got != before { // others are on their way
+			rt.Fatalf("what stands has changed")
+		}
+	})
+	s.Until("all replays to end", s.asked("SELECT count(*) = $1 AND bool_and(r.state = 'sent' AND r.sent = r.answered) FROM audit_v1.replay_run AS r", ids))
+	s.SettleOffers()
+	if got := s.standing(); got != before {
+		t.Error("what stands has changed")
+	}
+	if got := fmt.Sprint(s.Offers("t1")); got != shown {
+		t.Errorf("the view shows %s, want %s", got, shown)
+	}
+	if got := s.live(); got != live {
+		t.Errorf("live work stood at %s, now at %s", live, got)
+	}
+	if got := ask[string](s, `SELECT string_agg(DISTINCT o.outcome, ', ') FROM audit_v1.outcome AS o JOIN audit_v1.position AS p USING (lane) WHERE p.topic = $1`, streams.Replays); got != "duplicate" {
+		t.Errorf("what was replayed is %s, want repeats alone", got)
 	}
 	s.verify()
 }
