@@ -464,3 +464,52 @@ func TestS_004_05_AnyOverlapShuffleAndRepetitionOfReplaysChangesNothing(t *testi
 	}
 	s.verify()
 }
+
+func TestALargePayloadIsReplayedThroughFiles(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	spool := filepath.Join(t.TempDir(), "spool")
+	if err := os.Mkdir(spool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := s.StartIngest(ingest.Config{Spool: spool}, s.Archive)
+	s.Start(pipeline.Relay)
+	s.Start(pipeline.Project)
+	s.ApplyFeed(specOf(t, ""))
+	cl, err := s.Cluster.NewPublisher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	large := delivery("L", `[{"sku": "A", "rev": 1, "qty": 1, "note": "`+strings.Repeat("x", 5<<20)+`"}, {"sku": "B", "rev": 1, "qty": 2}]`)
+	large.Topic = s.Cluster.Topic(large.Topic)
+	if err := cl.ProduceSync(t.Context(), large).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.Publish(delivery("S", row("C", 1, "3")))
+	s.SettleOffers()
+	before := len(s.Observations("t1"))
+	// Without a place for files it waits, and no payload is taken for lost.
+	if err := os.Remove(spool); err != nil {
+		t.Fatal(err)
+	}
+	id := s.startReplay(replay.Selection{}, 100_000)
+	s.Until("ingest to say that files have no place", func(context.Context) (bool, error) { return len(w.Warnings()) > 0, nil })
+	if err := os.Mkdir(spool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.awaitReplay(id); got != "duplicate 2" {
+		t.Errorf("got %q, want duplicate 2", got)
+	}
+	s.tidy(401 * day) // their receipts have expired
+	plan := s.plan(replay.Selection{})
+	if got := s.replayAll(replay.Selection{}); got != "accepted 2" || got != came(plan) {
+		t.Errorf("beyond the horizon: got %q, planned %+v, want accepted 2", got, plan)
+	}
+	if got := len(s.Observations("t1")); got != before {
+		t.Errorf("got %d observations, want the %d that there were", got, before)
+	}
+	if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+		t.Errorf("the spool holds %v, %v", left, err)
+	}
+	s.verify()
+}
