@@ -1,12 +1,18 @@
 -- The open rows that were set aside because they contradict what the decisions of a command ($1) have taken out of the count: the
 -- oldest first, and none that contradicts what still counts by another claim.
 WITH decided AS (
-    SELECT d.tenant, d.subject, d.kind, d.offer
+    SELECT d.tenant, d.subject, d.kind, d.offer, d.feed, d.mapping_version
       FROM decision AS d
      WHERE (d.tenant, d.command) = (current_tenant(), $1::uuid)
        AND d.standing = 0),
 claimed AS (
     SELECT d.offer, d.subject AS id FROM decided AS d WHERE d.kind = 'observation'
+     UNION
+    SELECT o.offer, o.id
+      FROM decided AS d
+      JOIN observation AS o ON (o.tenant, o.feed, o.mapping_version) = (d.tenant, d.feed, d.mapping_version)
+     WHERE d.kind = 'mapping'
+       AND o.id IN (SELECT q.observation FROM quarantine AS q WHERE q.tenant = current_tenant() AND q.state = 'open')
      UNION
     SELECT o.offer, o.id
       FROM decided AS d

@@ -18,6 +18,12 @@ var lockSQL string
 //go:embed expected.sql
 var expectedSQL string
 
+//go:embed corrections.sql
+var correctionsSQL string
+
+//go:embed whole.sql
+var wholeSQL string
+
 //go:embed releases.sql
 var releasesSQL string
 
@@ -101,6 +107,54 @@ func Releases(ctx context.Context, tx pgx.Tx, tenant string, delivery offer.Deli
 		return 0, fmt.Errorf("count the corrections of delivery %s: %w", delivery, err)
 	}
 	return n, nil
+}
+
+// A Key names a delivery.
+type Key struct {
+	Tenant   string
+	Delivery offer.DeliveryID
+}
+
+// Corrections returns the numbers of the corrections of deliveries that were released, in no order.
+func Corrections(ctx context.Context, q Querier, of []Key) (map[Key][]int, error) {
+	numbers := map[Key][]int{}
+	var n int
+	err := ofDeliveries(ctx, q, correctionsSQL, of, []any{&n}, func(k Key) { numbers[k] = append(numbers[k], n) })
+	if err != nil {
+		return nil, fmt.Errorf("find the corrections of %d deliveries: %w", len(of), err)
+	}
+	return numbers, nil
+}
+
+// Whole returns which of corrections were accepted, and are about their deliveries as wholes.
+func Whole(ctx context.Context, q Querier, corrections []Key) (whole []Key, err error) {
+	if err := ofDeliveries(ctx, q, wholeSQL, corrections, nil, func(k Key) { whole = append(whole, k) }); err != nil {
+		return nil, fmt.Errorf("look at %d corrections: %w", len(corrections), err)
+	}
+	return whole, nil
+}
+
+func ofDeliveries(ctx context.Context, q Querier, statement string, of []Key, more []any, found func(k Key)) error {
+	if len(of) == 0 {
+		return nil
+	}
+	tenants, deliveries := make([]string, len(of)), make([]uuid.UUID, len(of))
+	for i, k := range of {
+		tenants[i], deliveries[i] = k.Tenant, uuid.UUID(k.Delivery)
+	}
+	rows, err := q.Query(ctx, statement, tenants, deliveries)
+	if err != nil {
+		return err
+	}
+	var (
+		tenant   string
+		delivery uuid.UUID
+	)
+	_, err = pgx.ForEachRow(rows, append([]any{&tenant, &delivery}, more...), func() error {
+		found(Key{tenant, offer.DeliveryID(delivery)})
+		return nil
+	})
+	return err
 }
 
 // Decide stores decisions, no two on one entry. The caller holds the entries locked.

@@ -87,6 +87,9 @@ func (st *settlement) findReadings(ctx context.Context, tx pgx.Tx) error {
 		s := decision.OfReading(k.Tenant, k.Delivery, st.versions[k])
 		asked[k.Tenant], of[s.ID], st.read[s] = append(asked[k.Tenant], s.ID), s, true
 	}
+	if err := st.findCorrected(ctx, tx); err != nil {
+		return err
+	}
 	for tenant, ids := range asked {
 		made, err := decision.Last(ctx, tx, tenant, ids)
 		if err != nil {
@@ -95,6 +98,44 @@ func (st *settlement) findReadings(ctx context.Context, tx pgx.Tx) error {
 		for id := range made {
 			st.read[of[id]] = true
 			st.decidedReadings[of[id]] = true
+		}
+	}
+	return nil
+}
+
+// findCorrected notes which deliveries that are read again have a later correction as a whole: it took the place of all that they
+// say, under whatever mapping version, also where it was read under this one before them.
+func (st *settlement) findCorrected(ctx context.Context, tx pgx.Tx) error {
+	var originals []quarantine.Key
+	for _, e := range st.batch.events {
+		if e.readsAgain() && e.key != nil {
+			originals = append(originals, quarantine.Key{Tenant: e.tenant, Delivery: e.correction(0)})
+		}
+	}
+	numbers, err := quarantine.Corrections(ctx, tx, originals)
+	if err != nil {
+		return err
+	}
+	var later []quarantine.Key
+	of := map[quarantine.Key][]*event{}
+	for _, e := range st.batch.events {
+		if !e.readsAgain() || e.key == nil {
+			continue
+		}
+		for _, n := range numbers[quarantine.Key{Tenant: e.tenant, Delivery: e.correction(0)}] {
+			if n > e.ref.Release {
+				k := quarantine.Key{Tenant: e.tenant, Delivery: e.correction(n)}
+				later, of[k] = append(later, k), append(of[k], e)
+			}
+		}
+	}
+	whole, err := quarantine.Whole(ctx, tx, later)
+	if err != nil {
+		return err
+	}
+	for _, k := range whole {
+		for _, e := range of[k] {
+			st.corrected[e] = true
 		}
 	}
 	return nil

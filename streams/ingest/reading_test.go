@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
@@ -235,5 +237,61 @@ func TestACatalogueIsReadAgain(t *testing.T) {
 	s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
 	s.rereads()
 	s.shows("C is lacking again", "A 2", "B 2")
+	s.verify()
+}
+
+// A correction that a person has released stands in the place of what it corrects under the new mapping version too, whichever of the
+// two is read first.
+func TestACorrectionStandsAfterARemap(t *testing.T) {
+	for what, first := range map[string]string{"the correction is read first": streams.Replays, "the original is read first": streams.Deliveries} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+			s.StartAll()
+			s.ApplyFeed(specOf(t, mapped(1, ".sku", ".qty")))
+			s.Feed(s.rng, delivery("D", `[{"sku": "A", "rev": 1, "qty": 1}, {"sku": "B", "rev": 1, "qty": 1}]`))
+			s.SettleOffers()
+			s.Feed(s.rng, delivery("D", `{"sku": "A", "rev": 1, "qty": 2}`))
+			s.SettleOffers()
+			if refused := s.decideEntries(streams.QuarantineReleaseType, "t1", s.entry("t1").ID); refused != "" {
+				t.Fatalf("the release is refused: %s", refused)
+			}
+			s.Until("the correction to be taken", s.asked("SELECT count(*) = 1 FROM audit_v1.outcome AS o WHERE o.outcome = 'accepted' AND o.event_id = 'D;release=1'"))
+			s.SettleOffers()
+			s.shows("corrected", "A 2")
+			s.ApplyFeed(specOf(t, mapped(2, `.sku + "-2"`, ".qty")))
+			if got := s.replayAll(replay.Selection{Feed: "acme-eu", Mapping: 2, Topic: first}); got != "reread 1" {
+				t.Errorf("remap of what came from %s: got %q, want one delivery read again", first, got)
+			}
+			s.remap(2)
+			s.shows("corrected, and read again", "A-2 2")
+			s.verify()
+		})
+	}
+}
+
+func TestUndoingAMappingVersionTellsWhatItHadCaused(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, mapped(1, `.sku + .lot`, ".qty")))
+	s.ApplyFeed(specOf(t, mapped(2, ".sku", ".qty")))
+	for i, lot := range []string{"x", "y"} {
+		s.Feed(s.rng, delivery("D"+lot, fmt.Sprintf(`{"sku": "A", "lot": %q, "rev": 1, "qty": %d}`, lot, i+1)))
+		s.SettleOffers()
+	}
+	s.shows("the lots are taken for one record, and contradict each other", "A 1")
+	s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
+	command := ask[uuid.UUID](s, `SELECT o.delivery FROM audit_v1.outcome AS o JOIN audit_v1.position AS p ON p.lane = o.lane WHERE p.topic = 'commands' AND o.event_type = $1`, streams.UndoType)
+	s.rereads()
+	s.shows("they are two", "Ax 1", "Ay 2")
+	s.asAuditor(func(ctx context.Context, tx pgx.Tx) error {
+		caused, err := quarantine.Caused(ctx, tx, offer.DeliveryID(command))
+		if err == nil && (len(caused) != 0) {
+			t.Errorf("got %d conflicts that are left, want none: the row was read as another record", len(caused))
+		}
+		return err
+	})
+	if open := ask[int](s, "SELECT count(*) FROM audit_v1.quarantine AS q WHERE q.state = 'open'"); open != 0 {
+		t.Errorf("got %d open entries, want none", open)
+	}
 	s.verify()
 }

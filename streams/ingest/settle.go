@@ -47,6 +47,7 @@ type settlement struct {
 	began, ended    bool                                     // a replay
 	versions        map[receipt.Key]int                      // mapping versions that deliveries which are read again were accepted under
 	read            map[decision.Subject]bool                // readings that were made,
+	corrected       map[*event]bool                          // events that have a delivery read again which a later correction replaces
 	decidedReadings map[decision.Subject]bool                // and those of them that decisions tell of: all but first ones
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
@@ -59,7 +60,7 @@ type settlement struct {
 
 func newSettlement(b *batch, held []lane.Held, registry *feed.Registry) *settlement {
 	st := &settlement{batch: b, held: held, registry: registry, refused: map[*event]*offer.Fault{}, claimed: map[receipt.Key]bool{}, superseded: map[offer.ObservationID]bool{},
-		made: map[offer.DeliveryID][]history.Statement{}, runVerdicts: map[decision.Subject]decision.Verdict{}, read: map[decision.Subject]bool{}, decidedReadings: map[decision.Subject]bool{}}
+		made: map[offer.DeliveryID][]history.Statement{}, runVerdicts: map[decision.Subject]decision.Verdict{}, read: map[decision.Subject]bool{}, decidedReadings: map[decision.Subject]bool{}, corrected: map[*event]bool{}}
 	for _, h := range held {
 		st.begin = append(st.begin, h.Sequence)
 	}
@@ -341,6 +342,9 @@ func (st *settlement) settleRow(c *chunk, p pendingRow, o *history.Observation, 
 	}
 	if p.e.corrects() {
 		st.made[o.Delivery] = append(st.made[o.Delivery], history.Statement{Offer: o.Offer, ID: o.ID()})
+	}
+	if st.corrected[p.e] {
+		st.supersede(p.e, o.Offer, o.ID())
 	}
 	c.here.add(o)
 	c.observations = append(c.observations, o)
