@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/big"
 	"slices"
@@ -289,27 +290,8 @@ var one = offer.MustDecimal("1")
 // breaks reads prices from quantities on, by rising quantity.
 func (n *normaliser) breaks(v any, minor int) []offer.PriceBreak {
 	const path, detail = "price_breaks", "price_breaks_invalid"
-	if v == nil {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		n.fail(offer.ReasonSchemaInvalid, detail, path, "is %s; want a list of {min_qty, price}", gojq.TypeOf(v))
-		return nil
-	}
-	if len(list) > maxPriceBreaks {
-		n.fail(offer.ReasonSchemaInvalid, detail, path, "%d prices; a row has at most %d", len(list), maxPriceBreaks)
-		return nil
-	}
 	var breaks []offer.PriceBreak
-	for i, e := range list {
-		at := path + "[" + strconv.Itoa(i) + "]"
-		fields, ok := e.(map[string]any)
-		if !ok {
-			n.fail(offer.ReasonSchemaInvalid, detail, at, "is %s; want {min_qty, price}", gojq.TypeOf(e))
-			return nil
-		}
-		n.known(fields, at, breakFields)
+	for at, fields := range n.objects(v, path, detail, "prices", maxPriceBreaks, breakFields) {
 		b := offer.PriceBreak{
 			MinQty: n.number(fields["min_qty"], at+".min_qty", "number_invalid"),
 			Price:  n.amount(fields["price"], at+".price", minor),
@@ -331,30 +313,40 @@ func (n *normaliser) breaks(v any, minor int) []offer.PriceBreak {
 	return breaks
 }
 
+// objects yields those of a list, which has at most so many, each with its path and no other fields than these. Behind one that is
+// none it yields nothing.
+func (n *normaliser) objects(v any, path, detail, what string, most int, fields []string) iter.Seq2[string, map[string]any] {
+	return func(yield func(at string, fields map[string]any) bool) {
+		list, ok := v.([]any)
+		switch {
+		case v == nil:
+			return
+		case !ok:
+			n.fail(offer.ReasonSchemaInvalid, detail, path, "is %s; want a list of {%s}", gojq.TypeOf(v), strings.Join(fields, ", "))
+			return
+		case len(list) > most:
+			n.fail(offer.ReasonSchemaInvalid, detail, path, "%d %s; a row has at most %d", len(list), what, most)
+			return
+		}
+		for i, e := range list {
+			at := path + "[" + strconv.Itoa(i) + "]"
+			object, ok := e.(map[string]any)
+			if !ok {
+				n.fail(offer.ReasonSchemaInvalid, detail, at, "is %s; want {%s}", gojq.TypeOf(e), strings.Join(fields, ", "))
+				return
+			}
+			if n.known(object, at, fields); !yield(at, object) {
+				return
+			}
+		}
+	}
+}
+
 // stock reads quantities at places, by the names of the places.
 func (n *normaliser) stock(v any) []offer.LocationStock {
 	const path, detail = "stock", "stock_invalid"
-	if v == nil {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		n.fail(offer.ReasonSchemaInvalid, detail, path, "is %s; want a list of {location, quantity}", gojq.TypeOf(v))
-		return nil
-	}
-	if len(list) > maxLocations {
-		n.fail(offer.ReasonSchemaInvalid, detail, path, "%d locations; a row has at most %d", len(list), maxLocations)
-		return nil
-	}
 	var stock []offer.LocationStock
-	for i, e := range list {
-		at := path + "[" + strconv.Itoa(i) + "]"
-		fields, ok := e.(map[string]any)
-		if !ok {
-			n.fail(offer.ReasonSchemaInvalid, detail, at, "is %s; want {location, quantity}", gojq.TypeOf(e))
-			return nil
-		}
-		n.known(fields, at, stockFields)
+	for at, fields := range n.objects(v, path, detail, "locations", maxLocations, stockFields) {
 		s := offer.LocationStock{
 			Location: n.text(fields["location"], at+".location"),
 			Quantity: n.number(fields["quantity"], at+".quantity", "quantity_invalid"),

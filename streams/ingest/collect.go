@@ -51,7 +51,7 @@ func (c *Collect) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *event
 	}
 	if c.Before.Time().After(last) {
 		st.decide(e, decision.Decision{Subject: of, Verdict: decision.Collected, Standing: decision.NotCounting, Feed: c.Feed, Collected: c.Before.Time(),
-			Reason: clean(e.item.Event.Attributes[streams.ExtReason]), Actor: clean(e.item.Event.Attributes[streams.ExtActor]), Command: &e.key.Delivery})
+			Reason: e.item.Event.Attributes[streams.ExtReason], Actor: e.item.Event.Attributes[streams.ExtActor], Command: &e.key.Delivery})
 	}
 	return nil, nil
 }

@@ -52,6 +52,17 @@ var commands = map[string]func(tenant string, ev *delivery.Event) (command, *off
 	streams.ReplayPageType:   readReplayPage,
 }
 
+// why returns who gives a command, as the server that took it says, and the reason that is kept with what it decides: it is refused
+// without one.
+func why(ev *delivery.Event) (actor, reason string, fault *offer.Fault) {
+	actor, reason = ev.Attributes[streams.ExtActor], ev.Attributes[streams.ExtReason]
+	if reason == "" {
+		fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Path: streams.ExtReason,
+			Message: "a decision says why in the extension reason, which is kept with it"}
+	}
+	return actor, reason, fault
+}
+
 // A feedApply registers a feed, or its new settings.
 type feedApply struct{ spec feed.Spec }
 

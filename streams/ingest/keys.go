@@ -10,7 +10,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/retention"
-	"github.com/offerlog/offerlog/streams"
 )
 
 // readOwnTenant reads the data of a command about a whole tenant, which names the tenant once more: what is destroyed was meant.
@@ -46,17 +45,17 @@ func readKeyShred(tenant string, ev *delivery.Event) (command, *offer.Fault) {
 	if f := readOwnTenant(tenant, ev); f != nil {
 		return nil, f
 	}
-	c := &keyShred{tenant, ev.Attributes[streams.ExtActor], ev.Attributes[streams.ExtReason]}
-	if c.reason == "" {
-		return nil, &offer.Fault{Reason: offer.ReasonSchemaInvalid, Path: streams.ExtReason, Message: "what is destroyed for good has a reason: the extension reason is missing"}
+	actor, reason, fault := why(ev)
+	if fault != nil {
+		return nil, fault
 	}
-	return c, nil
+	return &keyShred{tenant, actor, reason}, nil
 }
 
 // apply puts it off until the batch's own objects are recorded: what came before the command, and the command, go with the rest.
 func (c *keyShred) apply(_ context.Context, _ pgx.Tx, st *settlement, e *event) (*offer.Fault, error) {
 	st.shreds = append(st.shreds, retention.Receipt{Tenant: c.tenant, ID: uuid.UUID(e.key.Delivery), Kind: retention.Keys,
-		Actor: clean(c.actor), Reason: clean(c.reason), RecordedAt: st.hold(e).RecordedAt})
+		Actor: c.actor, Reason: c.reason, RecordedAt: st.hold(e).RecordedAt})
 	return nil, nil
 }
 

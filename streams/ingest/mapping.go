@@ -12,7 +12,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/replay"
-	"github.com/offerlog/offerlog/streams"
 )
 
 // A MappingVersion names a mapping version of a feed.
@@ -27,12 +26,12 @@ type mappingDecision struct {
 }
 
 func readMappingDecision(tenant string, ev *delivery.Event, v MappingVersion, verdict decision.Verdict, standing decision.Standing) (command, *offer.Fault) {
-	d := decision.Decision{Subject: decision.OfMapping(tenant, v.Feed, v.Version), Feed: v.Feed, Mapping: v.Version, Verdict: verdict, Standing: standing,
-		Actor: ev.Attributes[streams.ExtActor], Reason: ev.Attributes[streams.ExtReason]}
-	if d.Reason == "" {
-		return nil, refusal("reason", "is missing: whoever decides what counts says why, in the extension reason")
+	actor, reason, fault := why(ev)
+	if fault != nil {
+		return nil, fault
 	}
-	return &mappingDecision{d}, nil
+	return &mappingDecision{decision.Decision{Subject: decision.OfMapping(tenant, v.Feed, v.Version), Feed: v.Feed, Mapping: v.Version, Verdict: verdict,
+		Standing: standing, Actor: actor, Reason: reason}}, nil
 }
 
 // rereadRate is how many deliveries a second are read again where a decision on a mapping version asks for it.

@@ -212,8 +212,8 @@ func readEntries(tenant string, v quarantine.Verdict, ev *delivery.Event) (comma
 	if fault != nil {
 		return nil, fault
 	}
-	if ev.Attributes[streams.ExtReason] == "" {
-		return nil, &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Path: streams.ExtReason, Message: "a decision on quarantine says why in the extension reason"}
+	if _, _, fault := why(ev); fault != nil {
+		return nil, fault
 	}
 	return &quarantineDecision{tenant, v, c.Entries}, nil
 }
@@ -260,8 +260,8 @@ func (st *settlement) pending(q *quarantine.Entry) bool {
 
 // decideEntry records what the event of a command decides about an entry; a release, or a re-drive, is an event of replays too.
 func (st *settlement) decideEntry(ctx context.Context, tx pgx.Tx, e *event, q *quarantine.Entry, v quarantine.Verdict) error {
-	d := &quarantine.Decision{Tenant: q.Tenant, Entry: q.ID, Verdict: v, Delivery: q.Delivery, Actor: clean(e.item.Event.Attributes[streams.ExtActor]),
-		Reason: clean(e.item.Event.Attributes[streams.ExtReason]), Command: e.key.Delivery, RecordedAt: st.hold(e).RecordedAt}
+	d := &quarantine.Decision{Tenant: q.Tenant, Entry: q.ID, Verdict: v, Delivery: q.Delivery, Actor: e.item.Event.Attributes[streams.ExtActor],
+		Reason: e.item.Event.Attributes[streams.ExtReason], Command: e.key.Delivery, RecordedAt: st.hold(e).RecordedAt}
 	replayed := -1
 	if v != quarantine.Rejected {
 		if q.Corrects() {

@@ -50,8 +50,8 @@ func readReplayStart(tenant string, ev *delivery.Event) (command, *offer.Fault) 
 // readDecision reads the data of a command of which somebody will want to know the reason.
 func readDecision[T any](ev *delivery.Event) (*T, *offer.Fault) {
 	data, fault := readData[T](ev)
-	if fault == nil && ev.Attributes[streams.ExtReason] == "" {
-		fault = &offer.Fault{Reason: offer.ReasonNotACloudEvent, Detail: "ce_missing_attribute", Path: streams.ExtReason, Message: "a decision says why in the extension reason"}
+	if fault == nil {
+		_, _, fault = why(ev)
 	}
 	return data, fault
 }
@@ -67,7 +67,7 @@ func (c *replayStart) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *e
 	}
 	st.began = true
 	return nil, replay.Begin(ctx, tx, &replay.Run{Tenant: c.tenant, ID: uuid.UUID(e.key.Delivery), Selection: c.data.Selection, Rate: c.data.Rate,
-		Actor: clean(e.item.Event.Attributes[streams.ExtActor]), Reason: clean(e.item.Event.Attributes[streams.ExtReason]), RecordedAt: st.hold(e).RecordedAt})
+		Actor: e.item.Event.Attributes[streams.ExtActor], Reason: e.item.Event.Attributes[streams.ExtReason], RecordedAt: st.hold(e).RecordedAt})
 }
 
 // A ReplayOf is the data of a command about one replay.

@@ -18,7 +18,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/pkg/snapshot"
-	"github.com/offerlog/offerlog/streams"
 )
 
 // beginRuns makes the runs exist that the batch brings something of, also a page that is refused, and takes their locks: from
@@ -309,9 +308,9 @@ func readDecideRun(tenant string, ev *delivery.Event, verdict decision.Verdict) 
 	if fault != nil {
 		return nil, fault
 	}
-	c.verdict, c.reason, c.actor = verdict, ev.Attributes[streams.ExtReason], ev.Attributes[streams.ExtActor]
-	if c.reason == "" {
-		return nil, refusal("", "whoever decides on a run says why, in the extension reason")
+	c.verdict = verdict
+	if c.actor, c.reason, fault = why(ev); fault != nil {
+		return nil, fault
 	}
 	c.subject = decision.Subject{Tenant: tenant, Kind: decision.Run, ID: run.ID(tenant, c.Feed, c.Run)}
 	if c.ID != "" {

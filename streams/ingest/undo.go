@@ -13,7 +13,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
-	"github.com/offerlog/offerlog/streams"
 )
 
 // A FeedDecision is the data of a command that suspends or resumes a feed.
@@ -45,9 +44,9 @@ type standingDecision struct {
 
 // newStandingDecision completes a decision with who commands it and why.
 func newStandingDecision(ev *delivery.Event, d decision.Decision, check func(context.Context, pgx.Tx, *settlement) (*offer.Fault, error)) (command, *offer.Fault) {
-	d.Actor, d.Reason = ev.Attributes[streams.ExtActor], ev.Attributes[streams.ExtReason]
-	if d.Reason == "" {
-		return nil, refusal("reason", "is missing: whoever decides what counts says why, in the extension reason")
+	var fault *offer.Fault
+	if d.Actor, d.Reason, fault = why(ev); fault != nil {
+		return nil, fault
 	}
 	return &standingDecision{d, check}, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/run"
 	"github.com/offerlog/offerlog/pkg/tick"
-	"github.com/offerlog/offerlog/streams"
 )
 
 // A Window is what was accepted behind one time and up to another: each stands for the newest tick at or before it.
@@ -38,11 +37,11 @@ type windowDecision struct {
 }
 
 func newWindowDecision(tenant string, ev *delivery.Event, w Window, undo bool) (command, *offer.Fault) {
-	c := &windowDecision{tenant: tenant, window: w, undo: undo, actor: ev.Attributes[streams.ExtActor], reason: ev.Attributes[streams.ExtReason]}
-	if c.reason == "" {
-		return nil, refusal("reason", "is missing: whoever decides what counts says why, in the extension reason")
+	actor, reason, fault := why(ev)
+	if fault != nil {
+		return nil, fault
 	}
-	return c, nil
+	return &windowDecision{tenant: tenant, window: w, undo: undo, actor: actor, reason: reason}, nil
 }
 
 // apply refuses a window that is not over, that is older than receipts are kept, and one of which nothing would change.
