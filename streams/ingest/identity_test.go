@@ -2,11 +2,13 @@ package ingest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
@@ -196,4 +198,31 @@ func TestTwoFeedsOfOneSourceShareKeys(t *testing.T) {
 			s.verify()
 		})
 	}
+}
+
+func TestS_000_07_an_observation_has_one_source_one_item_and_one_time(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.startAll("order: observed_at\nmapping: {version: 1, fields: {source_record: .sku, item: {mpn: .mpn}, quantity: .qty, observed_at: .ts}}\n")
+	const at = `"ts": "2025-03-01T08:00:00Z"`
+	s.Feed(s.rng, delivery("D", `[{"sku": "A", "mpn": "A", `+at+`}, {"mpn": "B", `+at+`}, {"sku": "C", `+at+`}, {"sku": "D", "mpn": "D"}]`, "time", ""))
+	s.Feed(s.rng, delivery("no-source", `{"sku": "E", "mpn": "E", `+at+`}`, "source", ""), delivery("other", `{"sku": "F", "mpn": "F", `+at+`}`, "source", "/nobody"))
+	s.Settle()
+	list := s.Observations("t1")
+	if len(list) != 1 || list[0].Feed != "acme-eu" || list[0].Item.MPN != "A" || list[0].ObservedAt != "2025-03-01T08:00:00Z" {
+		t.Errorf("history: got %+v, want the row that has all three", list)
+	}
+	var rejected []string
+	for _, f := range s.attempts("D")[0].Rejected {
+		rejected = append(rejected, fmt.Sprintf("%d %s %s", f.Row, f.Detail, f.Path))
+	}
+	if want := []string{"2 source_record_missing source_record", "3 item_identity_missing item", "4 observed_at_missing observed_at"}; !slices.Equal(rejected, want) {
+		t.Errorf("rejected: got %q, want %q", rejected, want)
+	}
+	for id, want := range map[string]string{"no-source": "ce_missing_attribute", "other": offer.ReasonUnknownFeed} {
+		got := ask[string](s, "SELECT DISTINCT coalesce(o.detail, o.reason) FROM audit_v1.outcome AS o WHERE o.event_id = $1", id)
+		if got != want {
+			t.Errorf("%s: got %s, want %s", id, got, want)
+		}
+	}
+	s.verify()
 }
