@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/offerlog/offerlog/pkg/feed"
 )
 
 // An app is one invocation: where it prints, and its settings once they are read.
@@ -103,7 +105,7 @@ func flagNames(cmd *cobra.Command) (names []string) {
 func didYouMean(name string, names []string, otherwise string) string {
 	best, least := "", len(name)/2+1
 	for _, n := range names {
-		if d := distance(name, n); d < least {
+		if d := feed.Distance(name, n); d < least {
 			best, least = n, d
 		}
 	}
@@ -111,27 +113,6 @@ func didYouMean(name string, names []string, otherwise string) string {
 		return otherwise
 	}
 	return "did you mean " + best + "?"
-}
-
-// distance counts the letters to insert, delete or replace that make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // show writes rows: as JSON, one object a line, or as a table whose cells are separated by tabs.

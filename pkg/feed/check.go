@@ -264,15 +264,15 @@ func nearest(name string, known []string) string {
 		return ""
 	}
 	for _, k := range known {
-		if d := distance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), k); d < least && d < len(k) {
+		if d := Distance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), k); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance counts the characters to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
+// Distance counts the bytes to insert, delete or replace that make b of a (Levenshtein): how probably the one was meant with the other.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
