@@ -95,6 +95,9 @@ func (c *feedApply) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *eve
 	if err != nil || refused != nil || !changed {
 		return refused, err
 	}
+	if st.registry, err = feed.Current(ctx, tx, st.registry); err != nil { // for the commands that follow in the batch
+		return nil, err
+	}
 	if c.spec.Mode == feed.ModeSnapshot {
 		if err := snapshot.Begin(ctx, tx, decision.Account{Tenant: c.spec.Tenant, Name: c.spec.Account}); err != nil {
 			return nil, err

@@ -125,6 +125,7 @@ func TestDecisionsOfOneBatchFollowOneAnother(t *testing.T) {
 				theFeed = `{"feed": "acme-eu"}`
 				theRun  = `{"feed": "acme-eu", "run": "R1"}`
 				link    = `{"supplier_account": "ACC-1", "source_record": "A", "item_was": {"mpn": "A"}, "item": {"mpn": "B"}}`
+				second  = `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`
 				unlink  = `{"supplier_account": "ACC-1", "source_record": "A", "item_was": {"mpn": "A"}}`
 			)
 			id := s.Observations("t1")[0].ObservationID
@@ -133,10 +134,21 @@ func TestDecisionsOfOneBatchFollowOneAnother(t *testing.T) {
 				records []*kgo.Record
 				want    []string
 			)
+			spec := func(settings string) string {
+				body, err := specOf(t, settings).JSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(body)
+			}
+			late, other := spec("feed: late\naccepts: {topics: [deliveries], source: /late}\n"), spec(mapped(2, ".sku", ".qty"))
 			for _, c := range []struct {
 				kind, data string
 				refused    bool
 			}{
+				{streams.FeedSuspendType, `{"feed": "late"}`, true}, {streams.FeedApplyType, late, false}, {streams.FeedSuspendType, `{"feed": "late"}`, false},
+				{streams.UndoType, second, true}, {streams.FeedApplyType, other, false}, {streams.UndoType, second, false}, {streams.UndoType, second, true},
+				{streams.FeedApplyType, other, true}, {streams.RedoType, second, false}, {streams.RedoType, second, true},
 				{streams.FeedSuspendType, theFeed, false}, {streams.FeedSuspendType, theFeed, true},
 				{streams.FeedResumeType, theFeed, false}, {streams.FeedResumeType, theFeed, true},
 				{streams.UndoType, one, false}, {streams.UndoType, one, true}, {streams.RedoType, one, false}, {streams.RedoType, one, true},
