@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -250,11 +253,15 @@ func (a *app) compareQuarantined(ctx context.Context, q *quarantined) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }() // it was only read
+	defer func() { _ = store.Close() }()              // it was only read
+	folder, err := os.MkdirTemp("", "offerlog-diff-") // payloads of any size; nobody else may enter it
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // what stays is temporary
 	var (
-		sides  [2]quarantine.Side
-		events [2]delivery.Event
-		spec   feed.Spec
+		payloads [2]payloadFile
+		spec     feed.Spec
 	)
 	err = postgres.AsTenant(ctx, pool, postgres.Audit, a.settings.Tenant, func(tx pgx.Tx) error {
 		arch := archive.New(store, archive.NewPostgresKeys(tx, ring))
@@ -263,16 +270,15 @@ func (a *app) compareQuarantined(ctx context.Context, q *quarantined) error {
 			if d.Artifact == nil || d.Artifact.State != "stored" {
 				return nil
 			}
-			kept, err := arch.Read(ctx, a.settings.Tenant, archive.Ref{Name: d.Artifact.Object, KeyID: d.Artifact.KeyID}, d.Artifact.Offset, d.Artifact.Item)
+			c, err := arch.Open(ctx, a.settings.Tenant, archive.Ref{Name: d.Artifact.Object, KeyID: d.Artifact.KeyID}, d.Artifact.Offset, d.Artifact.Item)
 			if err != nil {
 				return err
 			}
-			ev, err := delivery.FromEnvelope(kept.Envelope, kept.Payload)
-			if err != nil {
+			payloads[i], err = copyPayload(c, folder)
+			if err := errors.Join(err, c.Close()); err != nil {
 				return err
 			}
-			events[i], sides[i] = ev, quarantine.Side{Payload: kept.Payload, Attributes: ev.Attributes}
-			q.Contexts = append(q.Contexts, newFetched(d, ev.Attributes))
+			q.Contexts = append(q.Contexts, newFetched(d, payloads[i].event.Attributes))
 		}
 		r, err := findFeed(ctx, tx, q.Feed)
 		spec = r.Spec
@@ -281,36 +287,62 @@ func (a *app) compareQuarantined(ctx context.Context, q *quarantined) error {
 	if err != nil || len(q.Contexts) < 2 {
 		return err
 	}
-	if err := readRows(ctx, spec.Reading(), &events, &sides); err != nil {
-		return err
+	c, err := comparePayloads(ctx, spec.Reading(), folder, &payloads)
+	if err == nil {
+		q.Difference = &c
 	}
-	c := quarantine.Compare(&sides[0], &sides[1])
-	q.Difference = &c
-	return nil
+	return err
 }
 
-// readRows maps the payloads of two events as their feed does now. What cannot be read so has no rows.
-func readRows(ctx context.Context, spec mapping.Spec, events *[2]delivery.Event, sides *[2]quarantine.Side) error {
+// A payloadFile is an event with its payload in a file.
+type payloadFile struct {
+	event  delivery.Event
+	path   string
+	length int64
+}
+
+// copyPayload reads an entry of the archive into a file of a folder.
+func copyPayload(c *archive.Content, folder string) (p payloadFile, err error) {
+	file, err := os.CreateTemp(folder, "payload-*")
+	if err != nil {
+		return p, err
+	}
+	p.path = file.Name()
+	p.length, err = io.Copy(file, c)
+	if err = errors.Join(err, file.Close()); err == nil {
+		p.event, err = delivery.FromEnvelope(c.Envelope, nil)
+	}
+	return p, err
+}
+
+// comparePayloads maps two payloads as their feed does now and compares them. What cannot be read so has no rows.
+func comparePayloads(ctx context.Context, spec mapping.Spec, folder string, payloads *[2]payloadFile) (c quarantine.Comparison, err error) {
 	child := mapping.NewChild(mapping.Config{})
 	defer func() { _ = child.Close() }() // it has answered
-	requests := make([]mapping.Request, len(events))
-	for i := range events {
-		ev := &events[i]
-		requests[i] = mapping.Request{Spec: spec.Digest(), Payload: ev.Data, HasData: ev.HasData, ContentType: ev.ContentType, Attributes: ev.Attributes, EventTime: ev.Time}
-	}
-	results, err := child.Map(ctx, map[offer.Digest]mapping.Spec{spec.Digest(): spec}, requests)
-	if err != nil {
-		return err
-	}
-	for i := range results {
-		if results[i].Fault == nil {
-			sides[i].Rows = results[i].Rows
+	var sides [2]quarantine.Side
+	for i := range payloads {
+		p, ev := &payloads[i], &payloads[i].event
+		result, rows, err := child.Spool(ctx, spec, mapping.Request{Path: p.path, Length: p.length, HasData: ev.HasData, ContentType: ev.ContentType,
+			Attributes: ev.Attributes, EventTime: ev.Time}, folder)
+		if err != nil {
+			return c, err
 		}
+		sides[i].Attributes = ev.Attributes
+		if result.Fault == nil {
+			defer func() { _ = rows.Close() }() // it was only read
+			sides[i].Rows, sides[i].Count = rows.Chunks(), rows.Rows()
+		}
+		file, err := os.Open(p.path)
+		if err != nil {
+			return c, err
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		sides[i].Payload = file
 	}
-	return nil
+	return quarantine.Compare(&sides[0], &sides[1])
 }
 
-// shownRows bounds the rows of a difference that are printed for people; programs get all.
+// shownRows bounds the rows of a difference that are printed for people; programs get more.
 const shownRows = 20
 
 func differenceLines(q *quarantined) (lines []line) {
@@ -334,7 +366,8 @@ func differenceLines(q *quarantined) (lines []line) {
 	}
 	lines = append(lines, line{"bytes", fmt.Sprintf("%d and %d: %s", c.Bytes.First, c.Bytes.Second, at)})
 	if r := c.Rows; r != nil {
-		lines = append(lines, line{"rows", fmt.Sprintf("%d unchanged, %d changed, %d added, %d removed", r.Unchanged, len(r.Changed), len(r.Added), len(r.Removed))})
+		added, removed, changed := r.Sums()
+		lines = append(lines, line{"rows", fmt.Sprintf("%d unchanged, %d changed, %d added, %d removed", r.Unchanged, changed, added, removed)})
 		var told []line
 		for _, ch := range r.Changed {
 			var fields []string
@@ -349,8 +382,9 @@ func differenceLines(q *quarantined) (lines []line) {
 		for _, record := range r.Removed {
 			told = append(told, line{"removed", record})
 		}
-		if n := len(told); n > shownRows {
-			told = append(told[:shownRows], line{"", fmt.Sprintf("and %d more: use --json", n-shownRows)})
+		if n := added + removed + changed; n > len(told) || n > shownRows {
+			told = told[:min(len(told), shownRows)]
+			told = append(told, line{"", fmt.Sprintf("and %d more: use --json, which lists the first %d", n-len(told), quarantine.ListedRows)})
 		}
 		lines = append(lines, told...)
 	}
