@@ -35,12 +35,13 @@ import (
 // Archive is what an audit needs of the archive; *archive.Archive is one.
 type Archive interface {
 	Verify(ctx context.Context, tenant string, ref archive.Ref) ([]archive.Member, error)
-	Read(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (archive.Entry, error)
+	Open(ctx context.Context, tenant string, ref archive.Ref, offset int64, item int) (*archive.Content, error)
 }
 
 // Mapper is what an audit needs of the mapper; *mapping.Child is one.
 type Mapper interface {
 	Map(ctx context.Context, specs map[offer.Digest]mapping.Spec, reqs []mapping.Request) ([]mapping.Result, error)
+	Spool(ctx context.Context, spec mapping.Spec, req mapping.Request, dir string) (mapping.Result, *mapping.Spool, error)
 }
 
 // Inputs are what is audited. Only Pool is needed: what takes one that is missing is reported as not checked.

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (a *auditor) claimsOf(ctx context.Context, l *lane, outcomes []outcome) (ma
 }
 
 // hold holds what is stored of a delivery against what its payload says.
-func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Result, stored []history.Event) error {
+func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error], stored []history.Event) error {
 	a.count("I5", 1, "deliveries read again")
 	a.count("I5", int64(res.RowCount), "rows")
 	bad := func(row int, what, format string, args ...any) {
@@ -125,7 +126,7 @@ func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Resu
 		}
 		delete(rejected, want.Row)
 	}
-	own, sightings, err := a.holdRows(ctx, l, d, res, stored, rejected)
+	own, sightings, err := a.holdRows(ctx, l, d, rows, stored, rejected)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Resu
 
 // holdRows holds the claims of a delivery against its valid rows and returns how many are observations of its own and how
 // many sightings. Of rejected it removes the conflicts that are ones.
-func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.Result, stored []history.Event, rejected map[int]offer.Fault) (own, sightings int, err error) {
+func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, rows iter.Seq2[[]offer.Row, error], stored []history.Event, rejected map[int]offer.Fault) (own, sightings int, err error) {
 	byRow := make(map[int]*history.Event, len(stored))
 	for i := range stored {
 		e := &stored[i]
@@ -158,32 +159,16 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 		a.have(groupOf(stageHistory, e.Key.Tenant, e.Feed, c.RecordedAt), claimDigest(e.Observation.ID(), e.Content.Digest(), c.Delivery, c.Row, c.ObservedAt))
 	}
 	var conflicts []history.Observation
-	for i := range res.Rows {
-		row := &res.Rows[i]
-		want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, d.stated(), d.replayKey().Weak(), row)
-		want.Delivery = offer.DeliveryID(*d.Delivery)
-		e := byRow[row.Number]
-		if revision, _, corrected := strings.Cut(revisionOf(e), ";release="); d.Release > 0 && corrected && revision == want.RevisionKey {
-			want.Revise(e.RevisionKey)
+	for some, err := range rows {
+		if err != nil {
+			return 0, 0, err
 		}
-		delete(byRow, row.Number)
-		if e != nil || rejected[row.Number].Reason != offer.ReasonRevisionConflict {
-			a.want(groupOf(stageHistory, d.Tenant, d.Feed, d.RecordedAt), claimDigest(want.ID(), want.Rank.Content, want.Delivery, row.Number, want.ObservedAt))
-		}
-		switch conflict := rejected[row.Number]; {
-		case conflict.Reason == offer.ReasonRevisionConflict && e == nil:
-			delete(rejected, row.Number)
-			conflicts = append(conflicts, want)
-		case e == nil:
-			w := d.where(l.ID)
-			w.Offer, w.Observation, w.Row = want.Key.String(), want.ID().String(), row.Number
-			a.found(Violation{Invariant: "I5", What: "a row of a payload is in no observation and no sighting", Where: w})
-		default:
-			if differs := differences(e, &want); differs != "" {
-				w := whereOf(e)
-				w.Object = d.ArtifactID
-				a.found(Violation{Invariant: "I5", What: "a claim is not what its payload says", Where: w, Detail: differs})
+		for i := range some {
+			row := &some[i]
+			if conflict := a.holdRow(l, d, row, byRow[row.Number], rejected); conflict != nil {
+				conflicts = append(conflicts, *conflict)
 			}
+			delete(byRow, row.Number)
 		}
 	}
 	for _, e := range byRow {
@@ -192,6 +177,36 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, res *mapping.
 		a.found(Violation{Invariant: "I5", What: "a claim has no row in its payload", Where: w})
 	}
 	return own, sightings, a.conflicts(ctx, l, d, conflicts)
+}
+
+// holdRow holds the claim of a row, which may be nil, against it. Where the row is rejected as a conflict it removes that from rejected
+// and returns what the row would claim.
+func (a *auditor) holdRow(l *lane, d *again, row *offer.Row, e *history.Event, rejected map[int]offer.Fault) (conflict *history.Observation) {
+	want := history.New(d.Feed, offer.Key{Tenant: d.Tenant, Account: d.account, Record: row.Record}, d.MappingVersion, d.stated(), d.replayKey().Weak(), row)
+	want.Delivery = offer.DeliveryID(*d.Delivery)
+	if revision, _, corrected := strings.Cut(revisionOf(e), ";release="); d.Release > 0 && corrected && revision == want.RevisionKey {
+		want.Revise(e.RevisionKey)
+	}
+	contradicts := rejected[row.Number].Reason == offer.ReasonRevisionConflict
+	if e != nil || !contradicts {
+		a.want(groupOf(stageHistory, d.Tenant, d.Feed, d.RecordedAt), claimDigest(want.ID(), want.Rank.Content, want.Delivery, row.Number, want.ObservedAt))
+	}
+	switch {
+	case contradicts && e == nil:
+		delete(rejected, row.Number)
+		return &want
+	case e == nil:
+		w := d.where(l.ID)
+		w.Offer, w.Observation, w.Row = want.Key.String(), want.ID().String(), row.Number
+		a.found(Violation{Invariant: "I5", What: "a row of a payload is in no observation and no sighting", Where: w})
+	default:
+		if differs := differences(e, &want); differs != "" {
+			w := whereOf(e)
+			w.Object = d.ArtifactID
+			a.found(Violation{Invariant: "I5", What: "a claim is not what its payload says", Where: w, Detail: differs})
+		}
+	}
+	return nil
 }
 
 // revisionOf is the revision that a claim states; "": there is none.

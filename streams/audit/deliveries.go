@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -348,11 +352,18 @@ func (d *again) stated() offer.DeliveryID {
 	return key.ID()
 }
 
-// only leaves the row of a result that a correction is about.
-func only(res *mapping.Result, row int) {
-	res.Rows = slices.DeleteFunc(res.Rows, func(r offer.Row) bool { return r.Number != row })
+// only leaves the row of a result that a correction is about, and of its rows, which it returns.
+func only(res *mapping.Result, rows iter.Seq2[[]offer.Row, error], row int) iter.Seq2[[]offer.Row, error] {
 	res.Rejected = slices.DeleteFunc(res.Rejected, func(f offer.Fault) bool { return f.Row != row })
 	res.RowCount, res.Repeated = 1, 0
+	return func(yield func([]offer.Row, error) bool) {
+		for some, err := range rows {
+			some = slices.DeleteFunc(slices.Clone(some), func(r offer.Row) bool { return r.Number != row })
+			if !yield(some, err) {
+				return
+			}
+		}
+	}
 }
 
 func (d *again) replayKey() offer.ReplayKey {
@@ -367,10 +378,14 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 		return err
 	}
 	var (
-		list     []again
-		requests []mapping.Request
-		specs    = map[offer.Digest]mapping.Spec{}
+		list []again
+		size int
 	)
+	flush := func() error {
+		err := a.mapAll(ctx, l, list, claims)
+		list, size = nil, 0
+		return err
+	}
 	for i := range outcomes {
 		o := &outcomes[i]
 		if o.Outcome != string(offer.Accepted) && !o.reread() || o.MappingVersion == 0 || o.Delivery == nil {
@@ -383,60 +398,139 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 			continue
 		}
 		d := again{outcome: o, reading: r}
-		if ok, err := a.evidence(ctx, &d, items[place{o.Offset, o.Item}]); err != nil {
+		ok, err := a.evidence(ctx, &d, items[place{o.Offset, o.Item}])
+		switch {
+		case err != nil:
 			return err
-		} else if !ok {
+		case !ok:
 			a.unread++
 			continue
+		case d.request.Path != "":
+			if err := a.mapLarge(ctx, l, &d, claims); err != nil {
+				return err
+			}
+			continue
 		}
-		specs[r.digest] = r.spec
-		list, requests = append(list, d), append(requests, d.request)
+		list = append(list, d)
+		if size += len(d.request.Payload); size >= chunkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
 	}
+	return flush()
+}
+
+// mapAll reads deliveries that are in memory.
+func (a *auditor) mapAll(ctx context.Context, l *lane, list []again, claims map[uuid.UUID][]history.Event) error {
 	if len(list) == 0 {
 		return nil
+	}
+	requests, specs := make([]mapping.Request, len(list)), map[offer.Digest]mapping.Spec{}
+	for i := range list {
+		requests[i], specs[list[i].digest] = list[i].request, list[i].spec
 	}
 	results, err := a.in.Mapper.Map(ctx, specs, requests)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		d, res := &list[i], &results[i]
-		if d.ReleaseRow > 0 {
-			only(res, d.ReleaseRow)
-		}
-		if res.Fault != nil {
-			a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
-			continue
-		}
-		if err := a.hold(ctx, l, d, res, d.own(claims[*d.Delivery])); err != nil {
+		rows := func(yield func([]offer.Row, error) bool) { yield(results[i].Rows, nil) }
+		if err := a.holdResult(ctx, l, &list[i], &results[i], rows, claims); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// mapLarge reads a delivery whose payload is in a file, which it removes.
+func (a *auditor) mapLarge(ctx context.Context, l *lane, d *again, claims map[uuid.UUID][]history.Event) error {
+	defer func() { _ = os.Remove(d.request.Path) }() // what stays is temporary
+	res, spool, err := a.in.Mapper.Spool(ctx, d.spec, d.request, "")
+	if err != nil {
+		return err
+	}
+	if spool == nil { // it has a fault
+		return a.holdResult(ctx, l, d, &res, nil, claims)
+	}
+	defer func() { _ = spool.Close() }() // it was only read
+	return a.holdResult(ctx, l, d, &res, spool.Chunks(), claims)
+}
+
+// holdResult holds history against what a delivery says.
+func (a *auditor) holdResult(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error], claims map[uuid.UUID][]history.Event) error {
+	if res.Fault != nil {
+		a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: res.Fault.Error()})
+		return nil
+	}
+	if d.ReleaseRow > 0 {
+		rows = only(res, rows, d.ReleaseRow)
+	}
+	return a.hold(ctx, l, d, res, rows, d.own(claims[*d.Delivery]))
+}
+
 // evidence finds the event of a delivery: in the log, or else in the archive, which keeps both its payload and what came
-// around it.
+// around it. A large payload is read into a file.
 func (a *auditor) evidence(ctx context.Context, d *again, it *delivery.Item) (ok bool, err error) {
-	var ev delivery.Event
+	var (
+		ev     delivery.Event
+		path   string
+		length int64
+	)
 	switch {
 	case it != nil && !it.Event.ByReference(): // where its data lies, other data may lie by now
 		ev = it.Event
-	case a.in.Archive == nil:
-		return false, nil
+	case a.in.Archive == nil || d.Evidence == "":
+		return false, nil // told as not checked, or under I4
 	default:
-		e, err := a.in.Archive.Read(ctx, d.Tenant, archive.Ref{Name: d.Evidence}, d.EvidenceOffset, d.EvidenceItem)
-		if damageOf(err) != "" || d.Evidence == "" {
-			return false, nil // told under I4
+		ev, path, length, err = a.kept(ctx, d)
+		if damageOf(err) != "" {
+			return false, nil //nolint:nilerr // told under I4
 		}
 		if err != nil {
 			return false, err
 		}
-		if ev, err = delivery.FromEnvelope(e.Envelope, e.Payload); err != nil {
-			return false, err
-		}
 	}
 	d.request = mapping.Request{Spec: d.digest, Canonicalization: d.Canonicalization, Payload: ev.Data, HasData: ev.HasData,
-		ContentType: ev.ContentType, Attributes: ev.Attributes, EventTime: ev.Time}
+		ContentType: ev.ContentType, Attributes: ev.Attributes, EventTime: ev.Time, Path: path, Length: length}
 	return true, nil
+}
+
+// largeBytes is the payload from which on it is read into a file.
+const largeBytes = 4 << 20
+
+// kept reads the archived event of a delivery; path is the file of a large payload, which is the caller's to remove.
+func (a *auditor) kept(ctx context.Context, d *again) (ev delivery.Event, path string, length int64, err error) {
+	c, err := a.in.Archive.Open(ctx, d.Tenant, archive.Ref{Name: d.Evidence}, d.EvidenceOffset, d.EvidenceItem)
+	if err != nil {
+		return ev, "", 0, err
+	}
+	defer func() { _ = c.Close() }() // it was only read
+	var payload []byte
+	if c.Length > largeBytes {
+		path, length, err = toFile(c)
+	} else {
+		payload, err = io.ReadAll(c)
+	}
+	if err != nil {
+		return ev, "", 0, err
+	}
+	if ev, err = delivery.FromEnvelope(c.Envelope, payload); err != nil && path != "" {
+		_ = os.Remove(path) // what stays is temporary
+	}
+	return ev, path, length, err
+}
+
+// toFile reads a payload into a temporary file, which nobody else may read.
+func toFile(c *archive.Content) (path string, length int64, err error) {
+	file, err := os.CreateTemp("", "offerlog-audit-*")
+	if err != nil {
+		return "", 0, err
+	}
+	length, err = io.Copy(file, c)
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name()) // what stays is temporary
+		return "", 0, err
+	}
+	return file.Name(), length, nil
 }
