@@ -243,6 +243,7 @@ type proxy struct {
 	wg    sync.WaitGroup
 
 	lose, wasLost atomic.Bool
+	breaks        func(toServer bool, data []byte) bool // nil: never; true: the connection breaks, and the data is lost
 }
 
 func newProxy(t testing.TB, pool *pgxpool.Pool) *proxy {
@@ -319,6 +320,9 @@ func (p *proxy) serve(client net.Conn) {
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := client.Read(buf)
+			if p.breaks != nil && p.breaks(true, buf[:n]) {
+				return
+			}
 			if bytes.Contains(buf[:n], []byte("commit\x00")) && p.lose.CompareAndSwap(true, false) {
 				silent.Store(true)
 			}
@@ -330,6 +334,9 @@ func (p *proxy) serve(client net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buf)
+		if p.breaks != nil && p.breaks(false, buf[:n]) {
+			break
+		}
 		if silent.Load() {
 			p.wasLost.Store(true) // the server has answered, so it is done
 			break
