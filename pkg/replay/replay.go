@@ -326,8 +326,7 @@ func Set(ctx context.Context, tx pgx.Tx, r *Run, state string) error {
 // it. last says that nothing is behind.
 func Turn(ctx context.Context, tx pgx.Tx, r *Run, sent int, last bool, at time.Time) error {
 	r.Pages++
-	due := at.Add(time.Duration(sent) * time.Second / time.Duration(r.Rate))
-	if _, err := tx.Exec(ctx, turnSQL, r.Tenant, r.ID, r.Pages, sent, r.At.Lane, r.At.Offset, r.At.Item, last, due); err != nil {
+	if _, err := tx.Exec(ctx, turnSQL, r.Tenant, r.ID, r.Pages, sent, r.At.Lane, r.At.Offset, r.At.Item, last, at); err != nil {
 		return fmt.Errorf("turn page %d of replay %s: %w", r.Pages, r.ID, err)
 	}
 	return nil

@@ -33,6 +33,7 @@ func TestPagesAreSentAtTheRateOfTheReplay(t *testing.T) {
 		"a page that ends in an hour":       {rate * 3600, rate * 3600, now, "", ""},
 		"a page of an hour that is over":    {rate * 3600, rate * 3600, now.Add(-2 * time.Hour), "", "2 0"},
 		"a page without deliveries":         {0, 0, now.Add(-time.Second), "", "2 0"},
+		"the clock of a lane is ahead":      {0, 0, now.Add(24 * time.Hour), "", "2 0"},
 		"two seconds of it on their way":    {3 * rate, rate, now.Add(-time.Hour), "", "2 0"},
 		"more than that":                    {3*rate + 1, rate, now.Add(-time.Hour), "", ""},
 		"a replay that waits":               {rate, rate, now.Add(-time.Hour), replay.Paused, ""},

@@ -116,7 +116,20 @@ func TestS_004_19_TombstonesAreCollectedPastTheirHorizonAndStillWin(t *testing.T
 		t.Errorf("got %d decisions of two janitors, want one", got)
 	}
 
-	// Receipts are gone too by now, so an old copy is taken for new, and an older claim comes for the first time.
+	// Receipts are gone too by now, so what the archive has is taken anew, and flagged.
+	if refusal := p.Command("t1", streams.ReplayStartType, []byte(`{"rate": 1000}`), map[string]string{streams.ExtReason: "to be sure"}); refusal != "" {
+		t.Fatalf("a replay is refused: %s", refusal)
+	}
+	p.Until("the replay to end", func(context.Context) (bool, error) {
+		return ask[bool](t, p, "SELECT bool_and(r.state = 'sent' AND r.sent = r.answered) FROM audit_v1.replay_run AS r"), nil
+	})
+	p.SettleOffers()
+	want("replayed from the archive", 1, "null", 3)
+	if got := ask[int](t, p, "SELECT count(*)::int FROM audit_v1.outcome AS o JOIN audit_v1.position AS p USING (lane) WHERE p.topic = 'replays' AND o.outcome = 'accepted' AND o.beyond_horizon"); got != 2 {
+		t.Errorf("got %d replayed deliveries that are flagged as beyond their horizon, want both", got)
+	}
+
+	// An old copy is a repeat of that by now, and an older claim comes for the first time.
 	send("D-1", `[{"sku": "A", "rev": 1, "qty": 1}, {"sku": "B", "rev": 1, "qty": 2}]`)
 	send("D-0", `[{"sku": "A", "rev": 0, "qty": 9}]`)
 	want("old claims came again", 1, "null", 3)
