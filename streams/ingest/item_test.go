@@ -99,7 +99,7 @@ func TestS_000_39_S_000_53_an_item_that_is_not_resolved_waits_for_a_link(t *test
 	before := s.evidence()
 	const link = `{"supplier_account": "ACC-1", "source_record": "EXP-1", "item_was": {"mpn": "AX-440"}, "item": {"mpn": "AX-440-R2", "manufacturer": "Axon"}}`
 	const unlink = `{"supplier_account": "ACC-1", "source_record": "EXP-1", "item_was": {"mpn": "AX-440"}}`
-	decide(streams.ItemLinkType, link, "", offer.ReasonSchemaInvalid)
+	decide(streams.ItemLinkType, link, "", offer.ReasonNotACloudEvent)
 	decide(streams.ItemUnlinkType, unlink, "there is none", offer.ReasonSchemaInvalid)
 	decide(streams.ItemLinkType, strings.Replace(link, `"AX-440"`, `"AX-441"`, 1), "nobody says that", offer.ReasonSchemaInvalid)
 	decide(streams.ItemLinkType, link, "confirmed by the supplier", "")
