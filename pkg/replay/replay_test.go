@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams/rig"
@@ -79,4 +80,59 @@ func due(ctx context.Context, tx pgx.Tx, rate, sent, answered int, at time.Time,
 		}
 	}
 	return "", err
+}
+
+func TestWhatWasNeverStoredIsWhatLanesHavePassedOver(t *testing.T) {
+	pool, err := postgres.Open(t.Context(), rig.Database(t), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	// Partition 0 begins at 5; partition 1 went on without what its log had lost, and past what it gave again.
+	err = postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+		lanes, err := lane.Register(t.Context(), tx, lane.Input, "late", uuid.New(), []int64{5, 0})
+		if err != nil {
+			return err
+		}
+		for _, g := range []struct {
+			from, to int64
+			reason   string
+		}{{2, 4, lane.LogGap}, {7, 9, lane.LogTruncated}, {9, 9, lane.TopicRecreated}} {
+			if _, err := tx.Exec(t.Context(), `INSERT INTO gap (lane, command, from_offset, to_offset, reason, actor, why, recorded_at)
+			                                   VALUES ($1, $2, $3, $4, $5, 'alice', 'ticket 4411', now())`, lanes[1].ID, uuid.New(), g.from, g.to, g.reason); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		sel  replay.Selection
+		want string
+	}{
+		"no topic":                     {replay.Selection{}, "[]"},
+		"another topic":                {replay.Selection{Topic: "early"}, "[]"},
+		"a topic":                      {replay.Selection{Topic: "late"}, "[{1 2 4} {1 7 9}]"},
+		"from below where it begins":   {replay.Selection{Topic: "late", Partition: new(int32(0)), FromOffset: new(int64(1))}, "[{0 1 5}]"},
+		"up to below where it begins":  {replay.Selection{Topic: "late", Partition: new(int32(0)), FromOffset: new(int64(1)), ToOffset: new(int64(3))}, "[{0 1 3}]"},
+		"from where it begins":         {replay.Selection{Topic: "late", Partition: new(int32(0)), FromOffset: new(int64(5))}, "[]"},
+		"a part of what was passed":    {replay.Selection{Topic: "late", Partition: new(int32(1)), FromOffset: new(int64(3)), ToOffset: new(int64(8))}, "[{1 3 4} {1 7 8}]"},
+		"a feed of it":                 {replay.Selection{Topic: "late", Feed: "acme-eu"}, "[{1 2 4} {1 7 9}]"},
+		"a run, which nobody knows of": {replay.Selection{Topic: "late", Run: "EXP"}, "[]"},
+		"a record, likewise":           {replay.Selection{Topic: "late", Record: "A"}, "[]"},
+		"a time, likewise":             {replay.Selection{Topic: "late", From: new(time.Now())}, "[]"},
+	} {
+		err := postgres.AsTenant(t.Context(), pool, postgres.Audit, "t1", func(tx pgx.Tx) error {
+			got, err := replay.NeverStored(t.Context(), tx, &test.sel)
+			if fmt.Sprint(got) != test.want {
+				t.Errorf("%s: got %v, want %s", name, got, test.want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
