@@ -1,13 +1,17 @@
 package ingest_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/feed"
 	"github.com/offerlog/offerlog/pkg/offer"
@@ -116,6 +120,125 @@ func TestS_003_27_a_price_that_was_corrected_is_still_what_was_known(t *testing.
 		t.Errorf("got %q and error %v, want 10, 13, none and 13 shown", shown, err)
 	}
 	s.verify()
+}
+
+// An answer is what a read of the past gave: every word of it, and on which tick it stands.
+type answer struct {
+	at   time.Time // asked about
+	asOf string
+	says string
+}
+
+// answers asks about a moment, whenever it was true and as of some seconds; the moment must be closed.
+func (s *scene) answers(at time.Time) (list []answer) {
+	s.t.Helper()
+	for _, asOf := range []string{"", "2025-03-01T08:00:03Z", "2025-03-01T08:00:06Z"} {
+		a := answer{at: at, asOf: asOf}
+		err := postgres.AsTenant(s.t.Context(), s.Pool, postgres.Read, "t1", func(tx pgx.Tx) error {
+			k, err := tick.At(s.t.Context(), tx, at)
+			if err != nil {
+				return err
+			}
+			if !k.Closed {
+				return fmt.Errorf("%s is not closed, and a later tick exists", at)
+			}
+			var bound *offer.Time
+			if asOf != "" {
+				bound = new(offer.Time)
+				if *bound, err = offer.ParseTime(asOf); err != nil {
+					return err
+				}
+			}
+			docs, err := view.Known(s.t.Context(), tx, view.Filter{IncludeDeleted: true}, k, bound)
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(docs)
+			a.says = k.At.String() + " " + string(text)
+			return err
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// TestI20AClosedAnswerNeverChanges asks about each moment as soon as a later tick closes it, while deliveries and decisions still come, and
+// again when all of them have: those that claim what held before, restate it, take it back or bring it back.
+func TestI20AClosedAnswerNeverChanges(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 3, MaxRecords: 5})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, weak))
+	s.ApplyFeed(specOf(t, "feed: other\nconnector: other\naccepts: {topics: [deliveries], source: /other}\n"))
+	var (
+		sent    []*kgo.Record
+		moments []time.Time
+		closed  []answer
+	)
+	chance := rand.New(rand.NewPCG(s.rng.Uint64(), 1))
+	for round := range 12 {
+		var wave []*kgo.Record
+		for i := range 12 {
+			sku, second := fmt.Sprint("R", chance.IntN(4)), chance.IntN(9)
+			d := delivery(fmt.Sprintf("D%d-%d", round, i), row(sku, 1+chance.IntN(4), fmt.Sprint(chance.IntN(3))), "time", fmt.Sprintf("2025-03-01T08:00:%02dZ", second))
+			if chance.IntN(2) == 0 {
+				for h := range d.Headers {
+					if d.Headers[h].Key == "ce_source" {
+						d.Headers[h].Value = []byte("/other")
+					}
+				}
+			}
+			wave = append(wave, d)
+		}
+		sent = append(sent, wave...)
+		s.Feed(s.rng, append(wave, sent[chance.IntN(len(sent))])...)
+		of := sent[chance.IntN(len(sent))]
+		id := offer.ReplayKey{Source: offer.Source{Tenant: "t1", Connector: "acme-eu", Account: "ACC-1"}, EventSource: "/acme-eu/export", EventID: headerOf(of, "ce_id")}.ID()
+		for _, c := range [][2]string{{streams.UndoType, fmt.Sprintf(`{"delivery": %q}`, id)}, {streams.RedoType, fmt.Sprintf(`{"delivery": %q}`, id)},
+			{streams.FeedSuspendType, `{"feed": "other"}`}, {streams.FeedResumeType, `{"feed": "other"}`}} {
+			if chance.IntN(2) == 0 { // those that would change nothing are refused
+				s.Command("t1", c[0], []byte(c[1]), map[string]string{streams.ExtReason: "ticket 4411", streams.ExtActor: "ann"})
+			}
+		}
+		s.Until("something to come, and a tick of it", func(ctx context.Context) (written bool, err error) {
+			err = postgres.InTx(ctx, s.Pool, postgres.Ingest, func(tx pgx.Tx) error { written, err = tick.Write(ctx, tx); return err })
+			return written, err
+		})
+		moments = append(moments, ask[time.Time](s, "SELECT max(at) FROM audit_v1.tick"))
+		if round > 0 {
+			closed = append(closed, s.answers(moments[round-1])...)
+		}
+		if round > 1 { // between two ticks the earlier one counts
+			closed = append(closed, s.answers(moments[round-1].Add(-time.Microsecond))...)
+		}
+	}
+	s.Feed(s.rng, delivery("last", row("R0", 9, "9"), "source", "/other"))
+	s.SettleOffers()
+	s.ticks()
+	different := map[string]bool{}
+	for _, a := range closed {
+		different[a.says] = true
+		for _, again := range s.answers(a.at) {
+			if again.asOf == a.asOf && again.says != a.says {
+				t.Errorf("known at %s, as of %q: got %s, before %s", a.at, a.asOf, again.says, a.says)
+			}
+		}
+	}
+	if len(different) < len(closed)/4 {
+		t.Errorf("got %d different answers of %d: nothing has happened", len(different), len(closed))
+	}
+	s.verify()
+}
+
+func headerOf(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }
 
 // What is read says when it held, when it was fetched, that nobody has verified it and, where its feed minds, that it is too old.
