@@ -74,7 +74,7 @@ requirements: $(REPORT) ## list each requirement with its tests and their result
 
 .PHONY: soak
 soak: ## run the long campaigns, one after the other
-	OFFERLOG_SOAK=1 go test -count=1 -timeout 60m -p 1 -v -run Soak ./...
+	OFFERLOG_SOAK=1 go test -count=1 -timeout 150m -p 1 -v -run Soak ./...
 
 .PHONY: fmt
 fmt: ## format all Go files
