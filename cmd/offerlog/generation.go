@@ -117,8 +117,8 @@ func (a *app) generationCommand() *cobra.Command {
 		i := slices.IndexFunc(list, func(of view.Generation) bool { return of.ID == g.ID })
 		return generation{list[i], "retired"}, nil
 	})
-	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), a.generationShowCommand(), verify, switched,
-		rollback, retire)
+	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), a.generationShowCommand(), a.generationDiffCommand(),
+		verify, switched, rollback, retire)
 }
 
 // A generation, as commands print it: schemas/generation.v1.json. The manifest of one that is not retired is of what it holds, not
@@ -289,6 +289,61 @@ func (a *app) generationShowCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+func (a *app) generationDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "Print the offers that two generations show otherwise, field by field",
+		Long: "Compares all rows of both in one snapshot. Where they differ the exit code is 5. With --json each offer is a line, and the last\n" +
+			"one has the counts.",
+		Example: "  offerlog generation diff 1 2\n  offerlog generation diff 1 2 --json",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			before, err := parseGeneration(args[0])
+			if err != nil {
+				return err
+			}
+			after, err := parseGeneration(args[1])
+			if err != nil {
+				return err
+			}
+			pool, err := a.openProjector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			c, err := project.Compare(cmd.Context(), pool, before, after, a.showDifference)
+			if err != nil {
+				return refusedGeneration(err)
+			}
+			if a.json {
+				err = show(a, "", []view.Comparison{c}, nil)
+			}
+			if err == nil && c.Differ() {
+				err = &exitError{exitConflict, "generations_differ", "", fmt.Errorf("generations %d and %d differ: %d offers are other ones, %d are only in %d, %d only in %d; %d are the same",
+					before, after, c.Changed, c.OnlyBefore, before, c.OnlyAfter, after, c.Same)}
+			}
+			return err
+		},
+	}
+}
+
+// showDifference prints an offer as soon as it is found: there may be very many.
+func (a *app) showDifference(d view.Difference) error {
+	if a.json {
+		return show(a, "", []view.Difference{d}, nil)
+	}
+	what := "only " + d.In
+	if d.In == "both" {
+		changes := make([]string, len(d.Fields))
+		for i, f := range d.Fields {
+			changes[i] = fmt.Sprintf("%s %s -> %s", f.Field, f.Was, f.Is)
+		}
+		what = strings.Join(changes, ", ")
+	}
+	_, err := fmt.Fprintln(a.stdout, cells(d.Tenant, d.Account, d.Record, what))
+	return err
 }
 
 func (a *app) showGenerations(list []generation) error {

@@ -444,6 +444,20 @@ func publishing(checkpoints []view.Checkpoint) view.Checkpoint {
 	return checkpoints[slices.IndexFunc(checkpoints, func(c view.Checkpoint) bool { return c.Publishes })]
 }
 
+// Compare compares two generations in one snapshot, and calls f with each offer that they show otherwise.
+func Compare(ctx context.Context, pool *pgxpool.Pool, before, after int, f func(view.Difference) error) (c view.Comparison, err error) {
+	err = postgres.Snapshot(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		for _, id := range []int{before, after} {
+			if _, err := find(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		c, err = view.Compare(ctx, tx, before, after, f)
+		return err
+	})
+	return c, err
+}
+
 // Retire ends a generation and removes its rows, in steps: done again it goes on. One that readers see or a partition still publishes is ErrInUse.
 func Retire(ctx context.Context, pool *pgxpool.Pool, id int, c Command) (removed int64, err error) {
 	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {

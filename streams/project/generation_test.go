@@ -535,3 +535,65 @@ func TestS_003_12_readers_read_the_pointed_generation_alone_and_its_manifest_bes
 		t.Errorf("another tenant's reader got %+v", m)
 	}
 }
+
+func TestTwoGenerationsAreComparedFieldByField(t *testing.T) {
+	in := install(t, fake(t), 2)
+	in.start()
+	in.tell(100, "A", 34)
+	in.settle()
+	second := in.build()
+	compare := func(before, after int) (found map[string]view.Difference, c view.Comparison) {
+		t.Helper()
+		found = map[string]view.Difference{}
+		c, err := project.Compare(t.Context(), in.pool, before, after, func(d view.Difference) error {
+			found[d.Record] = d
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found, c
+	}
+	if found, c := compare(1, second); c.Differ() || c.Same != 17 || len(found) != 0 {
+		t.Errorf("two builds of one history: got %+v, %v", c, found)
+	}
+	// A-3 and A-6 have two versions each; the second generation comes to show what nobody claims of them.
+	in.superuser("DELETE FROM current_offer WHERE (generation = 2 AND record = 'A-1') OR (generation = 1 AND record = 'A-2')")
+	in.superuser(`UPDATE current_offer AS c SET ord = o.ord, observation = o.id, content = o.content, deleted = o.deleted
+	                FROM observation AS o WHERE o.offer = c.offer AND o.ord = 1 AND c.generation = 2 AND c.record = 'A-3'`)
+	in.superuser(`UPDATE current_offer SET strong = NULL, ord = NULL, mapping_version = NULL, content = NULL, observation = NULL, deleted = true
+	               WHERE generation = 2 AND record = 'A-6'`)
+	in.superuser("UPDATE current_offer SET flags = '{x}' WHERE generation = 2 AND record = 'A-5'")
+	in.superuser(`INSERT INTO current_offer (tenant, generation, offer, partition, account, record, deleted, flags) VALUES ('t1', 2, gen_random_uuid(), 0, 'ACC-1', 'X', true, '{}')`)
+	found, c := compare(1, second)
+	if want := (view.Comparison{Before: 1, After: 2, Same: 12, Changed: 3, OnlyBefore: 1, OnlyAfter: 2}); c != want || len(found) != 6 {
+		t.Errorf("got %+v, want %+v; %v", c, want, found)
+	}
+	for record, in := range map[string]string{"A-1": "before", "A-2": "after", "X": "after", "A-3": "both", "A-5": "both", "A-6": "both"} {
+		if found[record].In != in {
+			t.Errorf("%s is in %q, want %s", record, found[record].In, in)
+		}
+	}
+	field := func(record, name string) string {
+		i := slices.IndexFunc(found[record].Fields, func(f view.FieldDifference) bool { return f.Field == name })
+		if i < 0 {
+			return "equal"
+		}
+		return fmt.Sprintf("%s -> %s", found[record].Fields[i].Was, found[record].Fields[i].Is)
+	}
+	for at, want := range map[[2]string]string{
+		{"A-3", "price"}:    `"30" -> "13"`,
+		{"A-3", "currency"}: "equal",
+		{"A-5", "flags"}:    `[] -> ["x"]`,
+		{"A-5", "price"}:    "equal",
+		{"A-6", "price"}:    `"33" -> null`,
+		{"A-6", "deleted"}:  "false -> true",
+	} {
+		if got := field(at[0], at[1]); got != want {
+			t.Errorf("%s of %s: got %s, want %s", at[1], at[0], got, want)
+		}
+	}
+	if _, err := project.Compare(t.Context(), in.pool, 1, 9, func(view.Difference) error { return nil }); !errors.Is(err, view.ErrNoGeneration) {
+		t.Errorf("with one that there is not: got error %v", err)
+	}
+}
