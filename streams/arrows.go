@@ -41,5 +41,9 @@ var Arrows = []Arrow{
 	{"some of the outbox is pruned", "nothing: PostgreSQL rolls back", "the ring is pruned again"},
 	{"some rows of the view", "nothing: PostgreSQL rolls back", "the partition is read again from `projection.next`"},
 	{"the projector's commit", "view, outbox and checkpoint", "repeats are skipped: `applied` knows each lane's number"},
+	{"part of a generation is filled", "a generation that is `building`, and into which is projected", "`generation build` with its number goes on, or `retire` ends it"},
+	{"the pointer's move, before its commit", "nothing: PostgreSQL rolls back", "`generation switch` is done again"},
+	{"the pointer's move", "the generation is active; partitions publish the one before", "each hands over with its next batch"},
+	{"an export's objects, or its manifest", "files that nothing names; the export before, if there was one", "`generation export` is done again"},
 	{"some keys are wrapped anew", "keys under either master key, and a ring that holds both", "`keys rotate --master` goes on where it stopped"},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/offerlog/offerlog/pkg/export"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/view"
@@ -48,25 +49,6 @@ func (a *app) generationCommand() *cobra.Command {
 			return g, err
 		}
 		return proven(project.Finish(ctx, pool, g.ID))
-	})
-	verify := &cobra.Command{
-		Use:     "verify GENERATION",
-		Short:   "Count and hash a generation, and derive from history what it must hold",
-		Long:    "Reads all of the generation and of history, in one snapshot; what is missing or differs is named. It changes nothing.",
-		Example: "  offerlog generation verify 2 --json",
-		Args:    oneArg("GENERATION"),
-	}
-	a.onGenerations(verify, func(ctx context.Context, pool *pgxpool.Pool, args []string, _ project.Command) (g generation, err error) {
-		id, err := parseGeneration(args[0])
-		if err != nil {
-			return g, err
-		}
-		p, err := project.Prove(ctx, pool, id)
-		if err == nil {
-			a.tellWrong(p)
-			err = p.Err()
-		}
-		return proven(p, err)
 	})
 	switched := &cobra.Command{
 		Use:   "switch GENERATION",
@@ -118,7 +100,7 @@ func (a *app) generationCommand() *cobra.Command {
 		return generation{list[i], "retired"}, nil
 	})
 	return group("generation", "Build, prove and switch generations of the view", build, a.generationListCommand(), a.generationShowCommand(), a.generationDiffCommand(),
-		verify, switched, rollback, retire)
+		a.generationVerifyCommand(), switched, rollback, retire, a.generationExportCommand())
 }
 
 // A generation, as commands print it: schemas/generation.v1.json. The manifest of one that is not retired is of what it holds, not
@@ -128,11 +110,13 @@ type generation struct {
 	State string `json:"status"` // complete, building, damaged, retired
 }
 
-func proven(p project.Proof, err error) (generation, error) {
+func found(p project.Proof) generation {
 	g := generation{p.Generation, p.Status()}
 	g.Manifest = &p.Found
-	return g, err
+	return g
 }
+
+func proven(p project.Proof, err error) (generation, error) { return found(p), err }
 
 func generations(ctx context.Context, pool *pgxpool.Pool) (list []view.Generation, err error) {
 	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
@@ -197,6 +181,8 @@ func refusedGeneration(err error) error {
 	}{
 		{view.ErrNoGeneration, exitError{exit: exitNotFound, code: "no_generation", hint: "run offerlog generation list"}},
 		{project.ErrNotBefore, exitError{exit: exitNotFound, code: "no_generation", hint: "run offerlog generation list"}},
+		{export.ErrNone, exitError{exit: exitNotFound, code: "no_export", hint: "run offerlog generation export"}},
+		{export.ErrDamaged, exitError{exit: exitConflict, code: "export_damaged", hint: "run offerlog generation export again"}},
 		{view.ErrNoCheckpoint, exitError{exit: exitNotFound, code: "nothing_projected", hint: "start offerlog run --roles project once"}},
 		{project.ErrIncomplete, exitError{exit: exitConflict, code: "generation_incomplete", hint: "run offerlog generation build with its number, or build another one"}},
 		{project.ErrMoved, exitError{exit: exitConflict, code: "generation_moved", hint: "run offerlog generation list, and decide again"}},
@@ -262,10 +248,7 @@ func (a *app) generationShowCommand() *cobra.Command {
 			if len(args) > 0 {
 				id, err = parseGeneration(args[0])
 			} else {
-				err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
-					id, err = view.Active(ctx, tx)
-					return err
-				})
+				id, err = active(ctx, pool)
 			}
 			if err != nil {
 				return err
@@ -344,6 +327,93 @@ func (a *app) showDifference(d view.Difference) error {
 	}
 	_, err := fmt.Fprintln(a.stdout, cells(d.Tenant, d.Account, d.Record, what))
 	return err
+}
+
+func (a *app) generationVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify GENERATION|FOLDER",
+		Short: "Count and hash a generation, and derive from history what it must hold",
+		Long: "Reads all of the generation and of history, in one snapshot; what is missing or differs is named. It changes nothing.\n\n" +
+			"Of a folder that offerlog generation export has written it reads all files and holds them against their names and the manifest:\n" +
+			"one that is gone or was changed is named. That needs no database. A folder that is called by a number is written ./2.",
+		Example: "  offerlog generation verify 2 --json\n  offerlog generation verify ./exported",
+		Args:    oneArg("GENERATION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			id, err := parseGeneration(args[0])
+			if err != nil {
+				m, err := export.Verify(args[0])
+				if err != nil {
+					return refusedGeneration(err)
+				}
+				return a.showExport(m)
+			}
+			pool, err := a.openProjector(ctx)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			p, err := project.Prove(ctx, pool, id)
+			if err == nil {
+				a.tellWrong(p)
+				err = p.Err()
+			}
+			if err != nil {
+				return refusedGeneration(err)
+			}
+			return a.showGenerations([]generation{found(p)})
+		},
+	}
+}
+
+func (a *app) generationExportCommand() *cobra.Command {
+	var id int
+	cmd := &cobra.Command{
+		Use:   "export FOLDER",
+		Short: "Write the generation that readers see, or another, to files",
+		Long: "Proves the generation as verify does and writes it, as of one snapshot: offers as NDJSON, a manifest that names these files, and\n" +
+			"current.json, which names the manifest. Each is durable before the next is written, so a reader who begins at current.json never\n" +
+			"sees a part. Into the same folder the next export is written beside the one before, and then takes its place.",
+		Example: "  offerlog generation export ./exported\n  offerlog generation export ./exported --generation 2",
+		Args:    oneArg("FOLDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			pool, err := a.openProjector(ctx)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			if id == 0 {
+				if id, err = active(ctx, pool); err != nil {
+					return err
+				}
+			}
+			if err := project.Export(ctx, pool, id, args[0]); err != nil {
+				return refusedGeneration(err)
+			}
+			m, err := export.Verify(args[0]) // what was written is read again
+			if err != nil {
+				return refusedGeneration(err)
+			}
+			return a.showExport(m)
+		},
+	}
+	cmd.Flags().IntVar(&id, "generation", 0, "which one; 0: the one that readers see")
+	return cmd
+}
+
+func active(ctx context.Context, pool *pgxpool.Pool) (id int, err error) {
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		id, err = view.Active(ctx, tx)
+		return err
+	})
+	return id, err
+}
+
+func (a *app) showExport(m export.Manifest) error {
+	return show(a, "GENERATION\tOFFERS\tDELETED\tDIGEST\tOBJECTS", []export.Manifest{m}, func(m export.Manifest) string {
+		return cells(decimal(int64(m.Generation)), decimal(m.Offers), decimal(m.Deleted), m.Digest.String(), decimal(int64(len(m.Objects))))
+	})
 }
 
 func (a *app) showGenerations(list []generation) error {

@@ -55,6 +55,11 @@ func Points() []string {
 		"project.after_commit",
 		"offers.before_end_txn", // the relay's transaction, where it carries changes of offers
 		"offers.after_end_txn",
+		"generation.built_half", // offerlog generation
+		"generation.before_point",
+		"generation.after_point",
+		"export.objects_durable",
+		"export.manifest_durable",
 		"keys.rewrap_half", // offerlog keys rotate --master
 	}
 }

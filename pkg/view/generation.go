@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
 
@@ -29,6 +30,8 @@ var (
 	unclaimedSQL string
 	//go:embed inputs.sql
 	inputsSQL string
+	//go:embed export.sql
+	exportSQL string
 	//go:embed manifest_of.sql
 	manifestOfSQL string
 	//go:embed differing.sql
@@ -392,6 +395,36 @@ func Before(ctx context.Context, tx pgx.Tx) (id int, err error) {
 		return 0, fmt.Errorf("find the generation before: %w", err)
 	}
 	return id, nil
+}
+
+// Each calls f with each row of a generation, by tenant and the offer's id, as a change that makes it so.
+func Each(ctx context.Context, q Querier, generation int, f func(*Change) error) error {
+	rows, err := q.Query(ctx, exportSQL, generation)
+	if err != nil {
+		return fmt.Errorf("read generation %d: %w", generation, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			r    history.Row
+			c    Change
+			item []string
+		)
+		if err := rows.Scan(append(r.Into(), &c.Flags, &c.None, &item, &c.digest, &c.Revision)...); err != nil {
+			return fmt.Errorf("read generation %d: %w", generation, err)
+		}
+		if c.Winner, err = r.Observation(); err != nil {
+			return fmt.Errorf("read generation %d: %w", generation, err)
+		}
+		c.Item = offer.ItemOf(item)
+		if err := f(&c); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read generation %d: %w", generation, err)
+	}
+	return nil
 }
 
 // Count counts the rows of a generation.

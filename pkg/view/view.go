@@ -256,6 +256,33 @@ func documentOf(o *history.Observation, linked offer.Item) Document {
 	return d
 }
 
+// Offer is the row that the document shows, from its text alone: whoever has the documents of a generation can derive its digest.
+func (d *Document) Offer() (Offer, error) {
+	o := Offer{Key: offer.Key{Tenant: d.Tenant, Account: d.Account, Record: d.Record}, Deleted: d.Deleted}
+	if o.None = d.State == StateNone; o.None {
+		return o, nil
+	}
+	content := d.Content
+	if d.ItemClaimed != nil {
+		o.Item, content.Item = d.Item, *d.ItemClaimed
+	}
+	o.Flags = strings.Join(d.Flags, ",")
+	o.Rank = offer.Rank{Strong: d.Order == offer.Strength(true), Mapping: d.MappingVersion, Content: content.Digest()}
+	id, err := uuid.Parse(d.ObservationID)
+	o.Rank.ID = offer.ObservationID(id)
+	if err == nil && o.Rank.Strong {
+		o.Rank.Order, err = strconv.ParseInt(d.Version, 10, 64)
+	} else if err == nil {
+		var at offer.Time
+		at, err = offer.ParseTime(d.ObservedAt)
+		o.Rank.Order = at.Nanos
+	}
+	if err != nil {
+		return o, fmt.Errorf("read the document of offer %s: %w", o.Key, err)
+	}
+	return o, nil
+}
+
 // Document is the offer after the change. One of which no claim counts any more is a deleted one, with its key.
 func (c *Change) Document() Document {
 	if !c.None {

@@ -107,7 +107,7 @@ func TestS_000_34_EachFaultPoint(t *testing.T) {
 			t.Log(in)
 		})
 	}
-	points = append(points, rewrapHalf) // of no stage: TestAKilledRotationGoesOn
+	points = append(points, rewrapHalf, builtHalf, beforePoint, afterPoint, objectsDurable, manifestDurable) // of no stage
 	slices.Sort(points)
 	if want := slices.Sorted(slices.Values(fault.Points())); !slices.Equal(points, want) {
 		t.Errorf("the points that are tried: got %q, want %q", points, want)

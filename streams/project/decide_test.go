@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -216,7 +217,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					}
 				}
 				if len(open) == 0 {
-					return nil
+					return documented(ctx, tx)
 				}
 				lane := rapid.SampledFrom(open).Draw(rt, "heard")
 				upTo := rapid.IntRange(heard[lane]+1, len(s.words[lane])).Draw(rt, "up to")
@@ -243,6 +244,32 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// documented holds the documents of all rows against the rows: from their text alone their digest is derived.
+func documented(ctx context.Context, tx pgx.Tx) error {
+	var sum view.Rows
+	err := view.Each(ctx, tx, 1, func(c *view.Change) error {
+		body, err := c.Body()
+		if err != nil {
+			return err
+		}
+		var d view.Document
+		if err := json.Unmarshal(body, &d); err != nil {
+			return err
+		}
+		o, err := d.Offer()
+		sum.Add(o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	want, err := view.Digest(ctx, tx, 1)
+	if err == nil && sum.Digest != want {
+		err = fmt.Errorf("the documents of the rows: got %s, want %s", sum.Digest, want)
+	}
+	return err
 }
 
 // explained holds what reads of the past and explanations say at a checkpoint against the folded offers.

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/offerlog/offerlog/pkg/export"
+	"github.com/offerlog/offerlog/pkg/fault"
 	"github.com/offerlog/offerlog/pkg/kafka"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -62,6 +64,7 @@ func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers 
 	done := 0
 	return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []offer.Key) error {
 		err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error { return view.Fill(ctx, tx, id, c.Partition, offers) })
+		fault.Point("generation.built_half")
 		done += len(offers)
 		progress(done)
 		return err
@@ -400,11 +403,14 @@ func point(ctx context.Context, pool *pgxpool.Pool, action string, from, to int,
 		if err := view.Note(ctx, tx, action, to, c.Actor, c.Reason); err != nil {
 			return err
 		}
-		return view.Point(ctx, tx, to)
+		err = view.Point(ctx, tx, to)
+		fault.Point("generation.before_point")
+		return err
 	})
 	if err != nil {
 		return p, err
 	}
+	fault.Point("generation.after_point")
 	p.Active = true
 	return p, handOverSilently(ctx, pool)
 }
@@ -456,6 +462,28 @@ func Compare(ctx context.Context, pool *pgxpool.Pool, before, after int, f func(
 		return err
 	})
 	return c, err
+}
+
+// Export proves a generation and writes it to a folder, as package export keeps it, all as of one snapshot.
+func Export(ctx context.Context, pool *pgxpool.Pool, id int, dir string) error {
+	return postgres.Snapshot(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
+		p, err := prove(ctx, tx, id)
+		if err == nil {
+			err = p.Err()
+		}
+		if err != nil {
+			return err
+		}
+		w, err := export.Create(dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.Close()) }()
+		if err := view.Each(ctx, tx, id, w.Add); err != nil {
+			return err
+		}
+		return w.Finish(p.Found)
+	})
 }
 
 // Retire ends a generation and removes its rows, in steps: done again it goes on. One that readers see or a partition still publishes is ErrInUse.
