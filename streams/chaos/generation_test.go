@@ -77,7 +77,7 @@ func TestAKilledOperatorLeavesNoGenerationHalfVisible(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", when, got, want)
 		}
 	}
-	t.Run("S_003_17 "+builtHalf, func(t *testing.T) {
+	t.Run("S_003_17 "+builtHalf, func(_ *testing.T) {
 		dies(builtHalf, "build")
 		in.deliver(20)
 		in.verify()
@@ -85,11 +85,11 @@ func TestAKilledOperatorLeavesNoGenerationHalfVisible(t *testing.T) {
 		does("build", "2")
 		is("another one went on", "complete, active", "complete")
 	})
-	t.Run(beforePoint, func(t *testing.T) {
+	t.Run(beforePoint, func(_ *testing.T) {
 		dies(beforePoint, "switch", "2")
 		is("before the pointer moved", "complete, active", "complete")
 	})
-	t.Run(afterPoint, func(t *testing.T) {
+	t.Run(afterPoint, func(_ *testing.T) {
 		dies(afterPoint, "switch", "2")
 		is("after it moved", "complete", "complete, active")
 		in.deliver(20)

@@ -97,20 +97,20 @@ func TestS_003_16_a_file_of_an_export_that_is_gone_or_changed_is_named(t *testin
 			},
 			func(_ string, m export.Manifest) string { return m.Objects[0].Name }},
 		"the manifest is gone": {
-			func(dir string, m export.Manifest) error { return os.Remove(filepath.Join(dir, named(dir))) },
-			func(dir string, m export.Manifest) string { return named(dir) }},
+			func(dir string, _ export.Manifest) error { return os.Remove(filepath.Join(dir, named(dir))) },
+			func(dir string, _ export.Manifest) string { return named(dir) }},
 		"the manifest was changed": {
-			func(dir string, m export.Manifest) error {
+			func(dir string, _ export.Manifest) error {
 				return edit(filepath.Join(dir, named(dir)), other(`"deleted":1`, `"deleted":0`))
 			},
-			func(dir string, m export.Manifest) string { return named(dir) }},
+			func(dir string, _ export.Manifest) string { return named(dir) }},
 		"the pointer is no pointer": {
-			func(dir string, m export.Manifest) error {
+			func(dir string, _ export.Manifest) error {
 				return os.WriteFile(filepath.Join(dir, "current.json"), []byte("{"), 0o600)
 			},
 			func(string, export.Manifest) string { return "current.json" }},
 		"the pointer leads out of the folder": {
-			func(dir string, m export.Manifest) error {
+			func(dir string, _ export.Manifest) error {
 				return os.WriteFile(filepath.Join(dir, "current.json"), []byte(`{"generation": 1, "manifest": "../x"}`), 0o600)
 			},
 			func(string, export.Manifest) string { return "../x" }},
