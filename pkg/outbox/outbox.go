@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 //go:embed append.sql
@@ -56,14 +57,14 @@ func Append(ctx context.Context, tx pgx.Tx, ranges []Range, events []Event) erro
 		first, last         = make([]int64, 0, n), make([]int64, 0, n)
 		kinds               = make([]string, 0, n)
 		topics, keys, types = make([]*string, 0, n), make([]*string, 0, n), make([]*string, 0, n)
-		ids                 = make([]*uuid.UUID, 0, n)
+		ids                 = make([]pgtype.UUID, 0, n) // as bytes, and not as texts
 		bodies              = make([][]byte, 0, n)
 		at                  = make([]time.Time, 0, n)
 	)
 	for _, r := range ranges {
 		lanes, first, last, at = append(lanes, r.Lane), append(first, r.First), append(last, r.Last), append(at, r.RecordedAt)
 		kinds = append(kinds, kindHistory)
-		topics, keys, types, ids, bodies = append(topics, nil), append(keys, nil), append(types, nil), append(ids, nil), append(bodies, nil)
+		topics, keys, types, ids, bodies = append(topics, nil), append(keys, nil), append(types, nil), append(ids, pgtype.UUID{}), append(bodies, nil)
 	}
 	for i := range events {
 		e := &events[i]
@@ -74,7 +75,7 @@ func Append(ctx context.Context, tx pgx.Tx, ranges []Range, events []Event) erro
 		}
 		kinds = append(kinds, kind)
 		topics, keys, types = append(topics, &e.Topic), append(keys, &e.Key), append(types, &e.Type)
-		ids, bodies = append(ids, &e.ID), append(bodies, e.Body)
+		ids, bodies = append(ids, pgtype.UUID{Bytes: e.ID, Valid: true}), append(bodies, e.Body)
 	}
 	if _, err := tx.Exec(ctx, appendSQL, lanes, first, last, kinds, topics, keys, ids, types, bodies, at); err != nil {
 		return fmt.Errorf("append %d rows to the outbox: %w", n, err)

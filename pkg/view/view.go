@@ -23,9 +23,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
@@ -142,15 +142,16 @@ func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject)
 	}
 }
 
-// columns returns the keys of offers, sorted: two transactions lock common rows in one order.
-func columns(offers []offer.Key) (tenants []string, ids []uuid.UUID) {
+// columns returns the keys of offers, sorted: two transactions lock common rows in one order. The ids are bytes, which go to the
+// server as they are, and not as texts.
+func columns(offers []offer.Key) (tenants []string, ids [][16]byte) {
 	type row struct {
 		tenant string
-		id     uuid.UUID
+		id     [16]byte
 	}
 	rows := make([]row, len(offers))
 	for i, k := range offers {
-		rows[i] = row{k.Tenant, uuid.UUID(k.ID())}
+		rows[i] = row{k.Tenant, k.ID()}
 	}
 	slices.SortFunc(rows, func(a, b row) int {
 		if c := strings.Compare(a.tenant, b.tenant); c != 0 {
@@ -186,16 +187,16 @@ func Publish(ctx context.Context, tx pgx.Tx, changes []Change, from time.Time) e
 type publications struct {
 	tenants, flags []string
 	items          []string // "": no link gives one
-	ids            []uuid.UUID
+	ids            [][16]byte
 	revisions      []int64
 	digests        [][]byte
 	strong         []*bool // of the observation shown; nil: none is
 	ords           []*int64
-	observations   []uuid.NullUUID
+	observations   []pgtype.UUID
 }
 
 func (p *publications) add(c *Change) {
-	p.tenants, p.ids, p.flags = append(p.tenants, c.Winner.Key.Tenant), append(p.ids, uuid.UUID(c.Winner.Offer)), append(p.flags, strings.Join(c.Flags, ","))
+	p.tenants, p.ids, p.flags = append(p.tenants, c.Winner.Key.Tenant), append(p.ids, c.Winner.Offer), append(p.flags, strings.Join(c.Flags, ","))
 	item := ""
 	if c.Item != (offer.Item{}) {
 		item = strings.Join(c.Item.Fields(), "\x1f") // which no text of an item holds
@@ -205,11 +206,11 @@ func (p *publications) add(c *Change) {
 	var (
 		strong      *bool
 		ord         *int64
-		observation uuid.NullUUID
+		observation pgtype.UUID
 	)
 	if !c.None {
 		r := c.Winner.Rank
-		strong, ord, observation = &r.Strong, &r.Order, uuid.NullUUID{UUID: uuid.UUID(r.ID), Valid: true}
+		strong, ord, observation = &r.Strong, &r.Order, pgtype.UUID{Bytes: r.ID, Valid: true}
 	}
 	p.strong, p.ords, p.observations = append(p.strong, strong), append(p.ords, ord), append(p.observations, observation)
 }

@@ -3,6 +3,7 @@ package project_test
 import (
 	"context"
 	"crypto/md5" //nolint:gosec // for ids that SQL makes quickly
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -338,4 +339,77 @@ func BenchmarkSuspend(b *testing.B) {
 	b.ReportMetric(float64(median(projected))/float64(median(statement)), "times-one-statement")
 	b.ReportMetric(offers/median(projected).Seconds(), "projected/s")
 	b.ReportMetric(offers/median(statement).Seconds(), "statement/s")
+}
+
+// BenchmarkLag takes the time from when claims are published until the view shows them, alone and beside the rebuild of a
+// generation of 100,000 offers, in turn.
+func BenchmarkLag(b *testing.B) {
+	const (
+		offers  = 100_000
+		samples = 50 // of a turn
+		claims  = 20 // of a sample
+	)
+	in := install(b, fake(b), 6)
+	super := superuser(b, in.dsn)
+	s := supply{feed: "acme-eu", lane: 1, to: offers, versions: 10}
+	s.seed(b, super)
+	in.start()
+	in.until("the checkpoints are there", func() bool { return len(in.positions()) == 6 })
+	in.query(func(tx pgx.Tx) (err error) {
+		for _, c := range in.positions() {
+			c.Applied = view.Vector{s.lane: int64(s.observations())}
+			if err == nil {
+				err = view.Advance(b.Context(), tx, c)
+			}
+		}
+		return err
+	})
+	version := s.versions
+	turn := func(list *[]time.Duration) {
+		for range samples {
+			version++
+			batch := make([]history.Observation, claims)
+			for i := range batch {
+				batch[i] = claim{record: fmt.Sprint("R", rand.IntN(offers/claims)*claims+i), version: int64(version), price: "7"}.observation(b, fmt.Sprint("delivery ", version))
+			}
+			before := len(in.feeder.events[2])
+			in.claim(2, batch...)
+			began := time.Now()
+			in.relay(kgo.TryCommit, in.feeder.events[2][before:]...)
+			in.settle()
+			*list = append(*list, time.Since(began))
+		}
+	}
+	var alone, beside []time.Duration
+	for b.Loop() {
+		turn(&alone)
+		ctx, stop := context.WithCancel(b.Context())
+		id, err := project.Make(ctx, in.pool, operator)
+		if err != nil {
+			b.Fatal(err)
+		}
+		filled := make(chan error)
+		go func() {
+			var err error
+			for err == nil && ctx.Err() == nil {
+				if err = project.Fill(ctx, in.pool, id, func(int) {}); err == nil {
+					_, err = super.Exec(ctx, "DELETE FROM current_offer WHERE generation = $1", id)
+				}
+			}
+			filled <- err
+		}()
+		turn(&beside)
+		stop()
+		if err := <-filled; !errors.Is(err, context.Canceled) {
+			b.Fatal(err)
+		}
+		if _, err := project.Retire(b.Context(), in.pool, id, operator); err != nil {
+			b.Fatal(err)
+		}
+		exec(b, super, "VACUUM current_offer")
+	}
+	b.ReportMetric(float64(median(beside))/float64(median(alone)), "times-the-lag")
+	b.ReportMetric(float64(beside[len(beside)*95/100])/float64(alone[len(alone)*95/100]), "times-the-95th")
+	b.ReportMetric(float64(median(alone).Milliseconds()), "alone-ms")
+	b.ReportMetric(float64(median(beside).Milliseconds()), "beside-ms")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/offerlog/offerlog/pkg/export"
 	"github.com/offerlog/offerlog/pkg/fault"
@@ -39,7 +40,7 @@ type Command struct{ Actor, Reason string }
 
 // fillAtOnce is how many offers of history, for each partition, are looked at together: those of one partition are one statement,
 // for which the partition waits.
-const fillAtOnce = 2000
+const fillAtOnce = 1000
 
 // clearAtOnce is how many rows of a retired generation go in one transaction.
 const clearAtOnce = 10_000
@@ -61,14 +62,43 @@ func Make(ctx context.Context, pool *pgxpool.Pool, c Command) (id int, err error
 // Fill writes the rows of a generation from history, and tells progress how many offers it has looked at. It may be done again, by
 // anybody and at any time: what is there stays. Live projection goes on beside it.
 func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers int)) error {
-	done := 0
-	return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []offer.Key) error {
-		err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error { return view.Fill(ctx, tx, id, c.Partition, offers) })
-		fault.Point("generation.built_half")
-		done += len(offers)
-		progress(done)
-		return err
+	type part struct {
+		partition int32
+		offers    []offer.Key
+	}
+	parts := make(chan part) // while one is written the next one is read
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(parts)
+		return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []offer.Key) error {
+			select {
+			case parts <- part{c.Partition, offers}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
 	})
+	g.Go(func() error {
+		done := 0
+		for p := range parts {
+			err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
+				// What a crash of the server takes back is found missing, and whatever commits later makes it durable.
+				if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
+					return err
+				}
+				return view.Fill(ctx, tx, id, p.partition, p.offers)
+			})
+			if err != nil {
+				return err
+			}
+			fault.Point("generation.built_half")
+			done += len(p.offers)
+			progress(done)
+		}
+		return nil
+	})
+	return g.Wait()
 }
 
 // eachOffer yields the offers of history in parts of one partition, each with the checkpoint of a generation there as it stood
