@@ -48,25 +48,37 @@ func (a *app) raw(ctx context.Context, x *explanation) (*candidate, error) {
 		spec, err = feed.ReadingOf(ctx, tx, a.settings.Tenant, shown.Feed, shown.MappingVersion)
 		return shown.Receipt.Artifact, err
 	}
+	var (
+		program *mapping.Program
+		request mapping.Request
+		found   = &rawRow{}
+	)
+	// The payload is read twice: its size does not count then, and no byte of it is shown before all of it is verified.
 	err := a.readEvidence(ctx, find, func(c *archive.Content) error {
-		payload, err := io.ReadAll(c)
+		ev, err := delivery.FromEnvelope(c.Envelope, nil)
 		if err != nil {
 			return err
 		}
-		ev, err := delivery.FromEnvelope(c.Envelope, payload)
-		if err != nil {
+		if program, err = mapping.Compile(spec); err != nil {
 			return err
 		}
-		program, err := mapping.Compile(spec)
-		if err != nil {
-			return err
-		}
-		span, row, err := program.Span(ctx, &mapping.Request{Payload: payload, HasData: true, ContentType: ev.ContentType}, shown.Row)
-		if errors.Is(err, mapping.ErrNoSpan) {
+		request = mapping.Request{Length: c.Length, ContentType: ev.ContentType}
+		if found.Span, err = program.Span(ctx, &request, c, shown.Row); errors.Is(err, mapping.ErrNoSpan) {
 			return noRow("no_span", "offerlog artifact get "+shown.Receipt.ReplayKey+" writes the whole payload", "delivery %s: %w", shown.Receipt.ReplayKey, err)
 		}
-		shown.Raw = &rawRow{span, string(row)}
+		if err == nil {
+			_, err = io.Copy(io.Discard, c)
+		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	err = a.readEvidence(ctx, find, func(c *archive.Content) error {
+		row, err := program.Cut(&request, c, found.Span)
+		found.Text = string(row)
+		return err
+	})
+	shown.Raw = found
 	return shown, err
 }

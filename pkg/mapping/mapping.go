@@ -56,7 +56,7 @@ type Request struct {
 	Spec             offer.Digest // of the Spec to read it under
 	Payload          []byte
 	Path             string // of the file that the payload is, in place of Payload
-	Length           int64  // of that file, in bytes
+	Length           int64  // of a payload that is not in Payload, in bytes
 	HasData          bool   // an event without data differs from one with zero bytes of it
 	ContentType      string // of the payload; its charset counts, and that it is a gzip or zstd
 	Attributes       map[string]string

@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,38 +30,58 @@ const (
 // element is a format.rows of JSON that only walks to a list: .offers[], .data.items[], .[].
 var element = regexp.MustCompile(`^\.(?:\[\]|[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\[\])$`)
 
-// Span finds a row of a delivery that has been read, by its number from 1, and returns its bytes. It reads the payload again, without
-// running an expression, so a row that an expression in format.rows makes is an ErrNoSpan: what only walks to a list (.offers[]) makes
-// none. The payload must be in memory.
-func (p *Program) Span(ctx context.Context, r *Request, number int) (Span, []byte, error) {
-	text, err := p.text(r, bytes.NewReader(r.Payload))
+// Span finds a row of a delivery that has been read, by its number from 1. It reads the payload again, from a reader and with no more
+// memory than a few rows need, without running an expression. So a row that an expression in format.rows makes is an ErrNoSpan: what only
+// walks to a list (.offers[]) makes none. Of r its ContentType counts, and its Length, which is the payload's.
+func (p *Program) Span(ctx context.Context, r *Request, payload io.Reader, number int) (s Span, err error) {
+	text, of, skipped, err := p.again(r, payload)
 	if err != nil {
-		return Span{}, nil, err
+		return s, err
 	}
-	s, skipped := Span{Of: OfText}, int64(0)
-	if plain, ok := text.(*bytes.Buffer); ok {
-		s.Of, skipped = OfPayload, int64(len(r.Payload)-plain.Len())
-	}
-	whole, err := io.ReadAll(text)
-	if err != nil {
-		return Span{}, nil, fmt.Errorf("read the payload again: %w", err)
-	}
+	s.Of = of
 	if p.rows != nil {
-		s.Begin, s.End, err = p.elementSpan(whole, number)
+		s.Begin, s.End, err = p.elementSpan(text, number)
 	} else {
-		s.Begin, s.End, err = p.rowSpan(ctx, whole, number)
+		s.Begin, s.End, err = p.rowSpan(ctx, text, number)
 	}
 	if err != nil {
-		return Span{}, nil, fmt.Errorf("find row %d: %w", number, err)
+		return s, fmt.Errorf("find row %d: %w", number, err)
 	}
-	raw := whole[s.Begin:s.End]
 	s.Begin, s.End = s.Begin+skipped, s.End+skipped
-	return s, raw, nil
+	return s, nil
+}
+
+// Cut reads the bytes of a row that Span has found, from the beginning of the same payload.
+func (p *Program) Cut(r *Request, payload io.Reader, s Span) ([]byte, error) {
+	if s.Of == OfText {
+		text, _, _, err := p.again(r, payload)
+		if err != nil {
+			return nil, err
+		}
+		payload = text
+	}
+	if _, err := io.CopyN(io.Discard, payload, s.Begin); err != nil {
+		return nil, fmt.Errorf("read up to byte %d: %w", s.Begin, err)
+	}
+	raw := make([]byte, s.End-s.Begin)
+	if _, err := io.ReadFull(payload, raw); err != nil {
+		return nil, fmt.Errorf("read bytes %d to %d: %w", s.Begin, s.End, err)
+	}
+	return raw, nil
+}
+
+// again is the text of a payload, what a place in it is counted in, and how many bytes of the payload stand before its first.
+func (p *Program) again(r *Request, payload io.Reader) (text io.Reader, of string, skipped int64, err error) {
+	text, err = p.text(&Request{ContentType: r.ContentType, Length: r.Length}, payload)
+	if checked, ok := text.(*checkedText); ok && checked.verbatim {
+		return text, OfPayload, checked.skipped, err
+	}
+	return text, OfText, 0, err
 }
 
 // rowSpan asks the format's reader.
-func (p *Program) rowSpan(ctx context.Context, text []byte, number int) (begin, end int64, err error) {
-	rows := p.newReader(ctx, bytes.NewReader(text), nil)
+func (p *Program) rowSpan(ctx context.Context, text io.Reader, number int) (begin, end int64, err error) {
+	rows := p.newReader(ctx, text, nil)
 	for n := 1; ; n++ {
 		in, err := rows.next()
 		switch {
@@ -77,12 +96,12 @@ func (p *Program) rowSpan(ctx context.Context, text []byte, number int) (begin, 
 }
 
 // elementSpan walks to an element of the list that format.rows names.
-func (p *Program) elementSpan(text []byte, number int) (begin, end int64, err error) {
+func (p *Program) elementSpan(text io.Reader, number int) (begin, end int64, err error) {
 	rows := strings.TrimSpace(p.spec.Format.Rows)
 	if !element.MatchString(rows) {
 		return 0, 0, fmt.Errorf("%w: format.rows makes it: %s", ErrNoSpan, shorten(rows))
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	dec := jsontext.NewDecoder(text)
 	for name := range strings.SplitSeq(strings.Trim(strings.TrimSuffix(rows, "[]"), "."), ".") {
 		if name == "" {
 			break

@@ -3,15 +3,29 @@ package mapping
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// cut finds a row and reads it.
+func cut(ctx context.Context, p *Program, payload []byte, number int) (Span, []byte, error) {
+	r := &Request{Length: int64(len(payload))}
+	s, err := p.Span(ctx, r, bytes.NewReader(payload), number)
+	if err != nil {
+		return s, nil, err
+	}
+	raw, err := p.Cut(r, bytes.NewReader(payload), s)
+	return s, raw, err
+}
 
 func TestSpanIsTheRowAsItWasSent(t *testing.T) {
 	packed := func(text string) string {
@@ -46,17 +60,17 @@ func TestSpanIsTheRowAsItWasSent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Request{Payload: []byte(tc.payload), HasData: true}
+			payload := []byte(tc.payload)
 			for i, want := range tc.want {
-				s, raw, err := p.Span(t.Context(), r, i+1)
+				s, raw, err := cut(t.Context(), p, payload, i+1)
 				if err != nil || string(raw) != want || s.Of != tc.of {
 					t.Errorf("row %d: got %q, %+v and error %v, want %q of the %s", i+1, raw, s, err, want, tc.of)
 				}
-				if s.Of == OfPayload && err == nil && string(r.Payload[s.Begin:s.End]) != want {
-					t.Errorf("row %d: bytes %d to %d are %q, want %q", i+1, s.Begin, s.End, r.Payload[s.Begin:s.End], want)
+				if s.Of == OfPayload && err == nil && string(payload[s.Begin:s.End]) != want {
+					t.Errorf("row %d: bytes %d to %d are %q, want %q", i+1, s.Begin, s.End, payload[s.Begin:s.End], want)
 				}
 			}
-			if _, _, err := p.Span(t.Context(), r, len(tc.want)+1); !errors.Is(err, ErrNoSpan) {
+			if _, _, err := cut(t.Context(), p, payload, len(tc.want)+1); !errors.Is(err, ErrNoSpan) {
 				t.Errorf("behind the last row: got error %v", err)
 			}
 		})
@@ -67,7 +81,7 @@ func TestSpanIsTheRowAsItWasSent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, raw, err := p.Span(t.Context(), &Request{Payload: []byte(`{"offers": [{"a": 1}], "object": {"a": {}}}`), HasData: true}, 1); !errors.Is(err, ErrNoSpan) {
+			if _, raw, err := cut(t.Context(), p, []byte(`{"offers": [{"a": 1}], "object": {"a": {}}}`), 1); !errors.Is(err, ErrNoSpan) {
 				t.Errorf("got %q and error %v", raw, err)
 			}
 		})
@@ -104,7 +118,7 @@ func TestSpanReadAloneIsTheRow(t *testing.T) {
 			return rows
 		}
 		for i, want := range values(b.Bytes()) {
-			_, raw, err := p.Span(t.Context(), &Request{Payload: b.Bytes(), HasData: true}, i+1)
+			_, raw, err := cut(t.Context(), p, b.Bytes(), i+1)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -116,4 +130,103 @@ func TestSpanReadAloneIsTheRow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A filler is a payload that is in nobody's memory: as much of one text as it is to have, between a beginning and an end.
+// While it is read it notes the most memory that was held.
+type filler struct {
+	begin, text, end string
+	left             int64 // bytes of the text that are still to come
+	rest             []byte
+	since            int64
+	held             uint64
+}
+
+func (f *filler) Read(b []byte) (int, error) {
+	if f.begin != "" {
+		f.rest, f.begin = []byte(f.begin), ""
+	}
+	if len(f.rest) == 0 && f.left > 0 {
+		f.rest, f.left = []byte(f.text), f.left-int64(len(f.text))
+		if f.since += int64(len(f.text)); f.since >= 8<<20 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			f.held, f.since = max(f.held, m.HeapAlloc), 0
+		}
+	}
+	if len(f.rest) == 0 && f.end != "" {
+		f.rest, f.end = []byte(f.end), ""
+	}
+	n := copy(b, f.rest)
+	if f.rest = f.rest[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func TestSpanHoldsNoMoreThanRows(t *testing.T) {
+	const size = 64 << 20
+	row := `{"sku": "` + strings.Repeat("x", 1000) + `"}`
+	last := `{"sku": "last"}`
+	for name, tc := range map[string]struct {
+		format  Format
+		payload filler
+		number  int
+		want    string
+	}{
+		"lines":                  {Format{Kind: KindNDJSON}, filler{text: row + "\n", end: last}, 0, last},
+		"csv":                    {Format{Kind: KindCSV}, filler{begin: "sku\n", text: strings.Repeat("x", 1000) + "\n", end: "last"}, 0, "last"},
+		"xml":                    {Format{Kind: KindXML, Rows: "c/o"}, filler{begin: "<c>", text: "<o>" + strings.Repeat("x", 1000) + "</o>", end: "<o>last</o></c>"}, 0, "<o>last</o>"},
+		"a list":                 {Format{}, filler{begin: "[1", text: "," + row, end: "," + last + "]"}, 1, last},
+		"a list in a member":     {Format{Rows: ".offers[]"}, filler{begin: `{"offers": [1`, text: "," + row, end: "," + last + "]}"}, 1, last},
+		"a list behind a member": {Format{Rows: ".offers[]"}, filler{begin: `{"old": [1`, text: "," + row, end: `], "offers": [` + last + "]}"}, -1, last},
+	} {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, packed %t", name, packed), func(t *testing.T) {
+				format, number := tc.format, 1
+				if tc.number >= 0 {
+					number = int(size/int64(len(tc.payload.text))) + tc.number + 1
+				}
+				if packed {
+					format.Compression = CompressionGzip
+				}
+				p, err := Compile(Spec{Format: format, Order: OrderObservedAt, Program: ".", Limits: Limits{MaxBytes: 2 * size}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var from *filler
+				open := func() io.Reader {
+					f := tc.payload
+					f.left = size / int64(len(f.text)) * int64(len(f.text))
+					if from = &f; !packed {
+						return from
+					}
+					r, w := io.Pipe()
+					go func() {
+						z := gzip.NewWriter(w)
+						_, err := io.Copy(z, from)
+						_ = w.CloseWithError(errors.Join(err, z.Close()))
+					}()
+					return r
+				}
+				var before runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				r := &Request{Length: size}
+				s, err := p.Span(t.Context(), r, open(), number)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held := from.held
+				raw, err := p.Cut(r, open(), s)
+				if err != nil || string(raw) != tc.want {
+					t.Fatalf("got %q and error %v, want %q", raw, err, tc.want)
+				}
+				if held = max(held, from.held); held == 0 || held > before.HeapAlloc+8<<20 {
+					t.Errorf("a payload of %d bytes takes %d of memory", size, held-before.HeapAlloc)
+				}
+			})
+		}
+	}
 }

@@ -48,7 +48,7 @@ func (r *Request) open() (io.ReadCloser, error) {
 }
 
 func (r *Request) size() int64 {
-	if r.Path == "" {
+	if len(r.Payload) > 0 {
 		return int64(len(r.Payload))
 	}
 	return r.Length
@@ -110,13 +110,15 @@ func (p *Program) text(r *Request, payload io.Reader) (io.Reader, error) {
 		return nil, err
 	case charset != nil:
 		raw = bufio.NewReaderSize(charset.NewDecoder().Reader(raw), readAhead)
-	case packing == "" && r.Path == "" && utf8.Valid(r.Payload):
+	case packing == "" && int64(len(r.Payload)) == r.size() && utf8.Valid(r.Payload):
 		return bytes.NewBuffer(bytes.TrimPrefix(r.Payload, mark)), nil // which a reader may look at in place
 	}
+	text := &checkedText{text: raw, charset: name, decoded: charset != nil, verbatim: packing == "" && charset == nil}
 	if head, err := raw.Peek(len(mark)); err == nil && bytes.Equal(head, mark) {
-		_, _ = raw.Discard(len(mark)) // it is there
+		n, _ := raw.Discard(len(mark)) // it is there
+		text.skipped = int64(n)
 	}
-	return &checkedText{text: raw, charset: name, decoded: charset != nil}, nil
+	return text, nil
 }
 
 var mark = []byte("\ufeff")
@@ -197,9 +199,12 @@ type checkedText struct {
 	text    *bufio.Reader
 	charset string
 	decoded bool // from another charset
-	place   place
-	partial []byte // the beginning of a character, whose rest comes with the next bytes
-	failed  error
+	// verbatim says that the text is the payload as it stands, but for so many skipped bytes in front.
+	verbatim bool
+	skipped  int64
+	place    place
+	partial  []byte // the beginning of a character, whose rest comes with the next bytes
+	failed   error
 }
 
 // Read implements io.Reader.
