@@ -11,3 +11,12 @@ func ShortOpenTransactions(t *testing.T, d time.Duration) {
 	openFor = d
 	t.Cleanup(func() { openFor = before })
 }
+
+// FirstWrongOf is the first of violations that were found in this order.
+func FirstWrongOf(found ...Violation) *Violation {
+	r := newReport()
+	for _, v := range found {
+		r.found(v)
+	}
+	return r.FirstWrong()
+}

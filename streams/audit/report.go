@@ -12,7 +12,8 @@ import (
 type Report struct {
 	Invariants []Invariant `json:"invariants"` // I1 to I13, I18 and I19, in order
 
-	parts map[group]*Part
+	parts  map[group]*Part
+	firsts map[string]Violation // by stage
 }
 
 // An Invariant is one line of the report.
@@ -139,7 +140,7 @@ func (r Report) Write(w io.Writer) error {
 
 // newReport has a line for each invariant.
 func newReport() *Report {
-	r := &Report{parts: map[group]*Part{}}
+	r := &Report{parts: map[group]*Part{}, firsts: map[string]Violation{}}
 	for n := range 13 {
 		r.Invariants = append(r.Invariants, Invariant{ID: fmt.Sprintf("I%d", n+1)})
 	}
@@ -157,6 +158,7 @@ func (r *Report) of(id string) *Invariant {
 func (r *Report) found(v Violation) {
 	i := r.of(v.Invariant)
 	i.Found++
+	r.noteFirst(v)
 	if len(i.Violations) < shown {
 		i.Violations = append(i.Violations, v)
 	}

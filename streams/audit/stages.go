@@ -77,23 +77,29 @@ func (r Report) Parts() (parts []Part) {
 // part is OK: what belongs to no delivery and no offer is in none. Nil: there is none.
 func (r Report) FirstWrong() *Violation {
 	for _, s := range stages {
-		var found []Violation
-		for _, id := range s.invariants {
-			for _, v := range r.of(id).Violations {
-				if s.topic == "" || v.Topic == s.topic {
-					found = append(found, v)
-				}
-			}
-		}
-		if len(found) > 0 {
-			v := slices.MinFunc(found, func(a, b Violation) int {
-				return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(deref(a.Offset), deref(b.Offset)), cmp.Compare(a.Item, b.Item), cmp.Compare(rowOf(a), rowOf(b)),
-					cmp.Compare(a.Seq, b.Seq), strings.Compare(a.Offer, b.Offer))
-			})
+		if v, ok := r.firsts[s.name]; ok {
 			return &v
 		}
 	}
 	return nil
+}
+
+// noteFirst keeps the first violation of each stage: of so many a report holds only some, in the order in which they were found.
+func (r *Report) noteFirst(v Violation) {
+	for _, s := range stages {
+		if !slices.Contains(s.invariants, v.Invariant) || s.topic != "" && v.Topic != s.topic {
+			continue
+		}
+		if first, ok := r.firsts[s.name]; !ok || compareByPlace(v, first) < 0 {
+			r.firsts[s.name] = v
+		}
+	}
+}
+
+// compareByPlace orders violations by lane and place.
+func compareByPlace(a, b Violation) int {
+	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(deref(a.Offset), deref(b.Offset)), cmp.Compare(a.Item, b.Item), cmp.Compare(rowOf(a), rowOf(b)),
+		cmp.Compare(a.Seq, b.Seq), strings.Compare(a.Offer, b.Offer))
 }
 
 // rowOf puts what is about a row before what is about its whole delivery.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/audit"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
 )
@@ -58,5 +59,24 @@ func TestEachStageIsWhatFollowsFromTheOneBefore(t *testing.T) {
 				t.Errorf("got stages %q and %v, want %q and %q", wrong(r), v, d.stages, d.first)
 			}
 		})
+	}
+}
+
+// The first record that is wrong is named, however many others were found before it.
+func TestTheFirstWrongRecordIsNamedAmongMany(t *testing.T) {
+	var found []audit.Violation
+	for n := range 300 {
+		found = append(found, audit.Violation{Invariant: "I5", Where: audit.Where{Lane: 1, Offset: new(int64(7)), Row: 300 - n}})
+	}
+	if v := audit.FirstWrongOf(found...); v == nil || v.Row != 1 {
+		t.Errorf("got %v, want row 1", v)
+	}
+	found = nil
+	for n := range 300 {
+		found = append(found, audit.Violation{Invariant: "I9", Where: audit.Where{Topic: streams.Replays, Lane: 1, Seq: int64(n + 1)}})
+	}
+	found = append(found, audit.Violation{Invariant: "I9", Where: audit.Where{Topic: streams.CurrentOffers, Lane: 2, Seq: 1}})
+	if v := audit.FirstWrongOf(found...); v == nil || v.Lane != 2 {
+		t.Errorf("got %v, want the one of lane 2", v)
 	}
 }
