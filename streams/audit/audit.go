@@ -10,8 +10,8 @@
 // of the topics are noted before the snapshot and after it, so that what moves meanwhile is no violation. The outbox is not
 // pruned meanwhile.
 //
-// Memory does not grow with the payloads: deliveries are read in chunks, history and offers as streams, and of each published
-// event three hashes and a place stay.
+// Memory does not grow with the payloads, nor with the rows of a delivery: deliveries are read in chunks, history and offers as
+// streams, and of each published event three hashes and a place stay.
 package audit
 
 import (
@@ -110,7 +110,8 @@ type auditor struct {
 	forces      map[int32]decision.InForce
 	manifests   []*manifest
 	readings    map[mappingVersion]reading
-	unread      int64 // deliveries that cannot be read again
+	claims      stretchOfClaims // that was read last
+	unread      int64           // deliveries that cannot be read again
 }
 
 // A lane is one row of audit_v1.position.

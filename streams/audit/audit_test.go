@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -226,5 +227,55 @@ func TestAReportAsJSON(t *testing.T) {
 	}
 	if got, want := v.String(), "I9: an event is published twice: topic observations, partition 0, lane 2, offset 0, number 7 (also at offset 0)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A rowCount is the most rows that a statement has returned which reads claims, however many there are.
+type rowCount struct{ most int64 }
+
+type readsClaims struct{}
+
+func (c *rowCount) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, readsClaims{}, strings.HasPrefix(q.SQL, "-- The claims $2 < seq"))
+}
+
+func (c *rowCount) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	if ctx.Value(readsClaims{}) == true {
+		c.most = max(c.most, q.CommandTag.RowsAffected())
+	}
+}
+
+// A delivery may have a million rows: what is held of history does not grow with them, nor with the deliveries that are read together.
+func TestClaimsAreHeldAFewAtATime(t *testing.T) {
+	w := newWorld(t, pipeline.Options{Partitions: 1})
+	audit.ReadHistory(t, 2)
+	for name, d := range map[string]struct{ sql, violated, first string }{
+		"nothing is wrong":              {"", "", ""},
+		"a claim is of another row":     {`UPDATE observation SET row = 2` + recordC, "I5 I9 I19", "I5: a claim has no row in its payload"},
+		"claims are in another order":   {`UPDATE observation SET row = 3 - row WHERE record IN ('A', 'B') AND account = 'ACC-1' AND ord IN (1, 3)`, "I5 I9 I19", "I5: the claims of a delivery are not in the order of its rows"},
+		"a claim is of another's event": {`UPDATE observation SET delivery = gen_random_uuid()` + recordC, "I5 I9 I19", "I5: history holds a claim of a delivery that did not make it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, super := w.copy(t)
+			if tag, err := super.Exec(t.Context(), d.sql); err != nil || d.sql != "" && tag.RowsAffected() == 0 {
+				t.Fatalf("plant the defect: %v, %v", tag, err)
+			}
+			count := &rowCount{}
+			cfg := in.Pool.Config()
+			cfg.ConnConfig.Tracer = count
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			in.Pool = pool
+			r := run(t, in)
+			if got := violated(r); got != d.violated || !strings.Contains(text(t, r), d.first) {
+				t.Errorf("got %q, want %q and %q:\n%s", got, d.violated, d.first, text(t, r))
+			}
+			if count.most != 2 {
+				t.Errorf("got %d claims at once, want 2", count.most)
+			}
+		})
 	}
 }

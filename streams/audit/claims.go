@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
@@ -61,43 +62,69 @@ func (a *auditor) history(ctx context.Context, lane int, after, upTo int64) ([]h
 	return events, nil
 }
 
-// claimsOf returns what history holds under the numbers of outcomes, by delivery. What is of none of them is a violation.
-func (a *auditor) claimsOf(ctx context.Context, l *lane, outcomes []outcome) (map[uuid.UUID][]history.Event, error) {
-	first, last := int64(0), int64(0)
-	accepted := map[uuid.UUID]bool{}
-	for i := range outcomes {
-		o := &outcomes[i]
-		if o.Delivery != nil && o.FirstSeq > 0 {
-			accepted[*o.Delivery] = true
-		}
-		if o.FirstSeq > 0 && (first == 0 || o.FirstSeq < first) {
-			first = o.FirstSeq
-		}
-		last = max(last, o.LastSeq)
+// A stretchOfClaims is what history holds under the numbers after < number <= upTo of a lane.
+type stretchOfClaims struct {
+	lane        int
+	after, upTo int64
+	events      []history.Event
+}
+
+// claimsFrom reads a stretch that begins with a number, or returns the last one if the number is in it: deliveries follow each other.
+func (a *auditor) claimsFrom(ctx context.Context, l *lane, number int64) (stretchOfClaims, error) {
+	if c := a.claims; c.lane == l.ID && number > c.after && number <= c.upTo {
+		return c, nil
 	}
-	if first == 0 {
-		return nil, nil
-	}
-	events, err := a.history(ctx, l.ID, first-1, last)
+	after, upTo := number-1, number-1+historyAtOnce
+	events, err := a.history(ctx, l.ID, after, upTo)
 	if err != nil {
-		return nil, err
+		return stretchOfClaims{}, err
 	}
-	claims := map[uuid.UUID][]history.Event{}
-	for _, e := range events {
-		if e.Implied() {
-			continue // no delivery states it; i5_implied holds it against its snapshot
+	a.claims = stretchOfClaims{l.ID, after, upTo, events}
+	return a.claims, nil
+}
+
+// claimsOf yields what history holds under the numbers of an outcome, in their order and some thousand at a time: a delivery may have a
+// million rows. What is of another delivery is a violation.
+func (a *auditor) claimsOf(ctx context.Context, l *lane, o *outcome) iter.Seq2[*history.Event, error] {
+	return func(yield func(*history.Event, error) bool) {
+		if o.FirstSeq == 0 || o.Delivery == nil {
+			return
 		}
-		by := uuid.UUID(claim(&e).Delivery)
-		if !accepted[by] {
-			a.found(Violation{Invariant: "I5", What: "history holds a claim of a delivery that did not make it", Where: whereOf(&e)})
+		last := min(o.LastSeq, l.Sequence)
+		for number := o.FirstSeq; number <= last; {
+			some, err := a.claimsFrom(ctx, l, number)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range some.events {
+				e := &some.events[i]
+				switch c := claim(e); {
+				case c.Seq < number || c.Seq > last:
+				case e.Implied(): // no delivery states it; i5_implied holds it against its snapshot
+				case uuid.UUID(c.Delivery) != *o.Delivery:
+					a.found(Violation{Invariant: "I5", What: "history holds a claim of a delivery that did not make it", Where: whereOf(e)})
+				case !yield(e, nil):
+					return
+				}
+			}
+			number = some.upTo + 1
 		}
-		claims[by] = append(claims[by], e)
 	}
-	return claims, nil
+}
+
+// passOver looks only whether the claims under the numbers of an outcome are of its delivery.
+func (a *auditor) passOver(ctx context.Context, l *lane, o *outcome) error {
+	for _, err := range a.claimsOf(ctx, l, o) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold holds what is stored of a delivery against what its payload says.
-func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error], stored []history.Event) error {
+func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error]) error {
 	a.count("I5", 1, "deliveries read again")
 	a.count("I5", int64(res.RowCount), "rows")
 	bad := func(row int, what, format string, args ...any) {
@@ -126,7 +153,7 @@ func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Resu
 		}
 		delete(rejected, want.Row)
 	}
-	own, sightings, err := a.holdRows(ctx, l, d, rows, stored, rejected)
+	own, sightings, err := a.holdRows(ctx, l, d, rows, rejected)
 	if err != nil {
 		return err
 	}
@@ -141,22 +168,47 @@ func (a *auditor) hold(ctx context.Context, l *lane, d *again, res *mapping.Resu
 }
 
 // holdRows holds the claims of a delivery against its valid rows and returns how many are observations of its own and how
-// many sightings. Of rejected it removes the conflicts that are ones.
-func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, rows iter.Seq2[[]offer.Row, error], stored []history.Event, rejected map[int]offer.Fault) (own, sightings int, err error) {
-	byRow := make(map[int]*history.Event, len(stored))
-	for i := range stored {
-		e := &stored[i]
-		if e.Sighting == nil {
-			own++
-		} else {
-			sightings++
+// many sightings. Of rejected it removes the conflicts that are ones. Rows have their numbers in their order, so that neither needs to be held.
+func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, rows iter.Seq2[[]offer.Row, error], rejected map[int]offer.Fault) (own, sightings int, err error) {
+	claims, stop := iter.Pull2(a.claimsOf(ctx, l, d.outcome))
+	defer stop()
+	last := 0 // row
+	next := func() (*history.Event, error) {
+		for {
+			e, err, ok := claims()
+			if err != nil || !ok {
+				return nil, err
+			}
+			if e.Sighting == nil {
+				own++
+			} else {
+				sightings++
+			}
+			c := claim(e)
+			a.have(groupOf(stageHistory, e.Key.Tenant, e.Feed, c.RecordedAt), claimDigest(e.Observation.ID(), e.Content.Digest(), c.Delivery, c.Row, c.ObservedAt))
+			switch {
+			case c.Row == last:
+				a.found(Violation{Invariant: "I5", What: "a row makes two claims", Where: whereOf(e)})
+			case c.Row < last:
+				a.found(Violation{Invariant: "I5", What: "the claims of a delivery are not in the order of its rows", Where: whereOf(e), Detail: fmt.Sprintf("it follows row %d", last)})
+			default:
+				last = c.Row
+				return e, nil
+			}
 		}
-		if byRow[claim(e).Row] != nil {
-			a.found(Violation{Invariant: "I5", What: "a row makes two claims", Where: whereOf(e)})
+	}
+	e, err := next()
+	if err != nil {
+		return 0, 0, err
+	}
+	// before tells of the claims below a row that they have none.
+	before := func(row int) (err error) {
+		for ; e != nil && claim(e).Row < row && err == nil; e, err = next() {
+			w := whereOf(e)
+			w.Object = d.ArtifactID
+			a.found(Violation{Invariant: "I5", What: "a claim has no row in its payload", Where: w})
 		}
-		byRow[claim(e).Row] = e
-		c := claim(e)
-		a.have(groupOf(stageHistory, e.Key.Tenant, e.Feed, c.RecordedAt), claimDigest(e.Observation.ID(), e.Content.Digest(), c.Delivery, c.Row, c.ObservedAt))
+		return err
 	}
 	var conflicts []history.Observation
 	for some, err := range rows {
@@ -165,16 +217,26 @@ func (a *auditor) holdRows(ctx context.Context, l *lane, d *again, rows iter.Seq
 		}
 		for i := range some {
 			row := &some[i]
-			if conflict := a.holdRow(l, d, row, byRow[row.Number], rejected); conflict != nil {
+			if err := before(row.Number); err != nil {
+				return 0, 0, err
+			}
+			var of *history.Event
+			if e != nil && claim(e).Row == row.Number {
+				of = e
+			}
+			if conflict := a.holdRow(l, d, row, of, rejected); conflict != nil {
 				conflicts = append(conflicts, *conflict)
 			}
-			delete(byRow, row.Number)
+			if of == nil {
+				continue
+			}
+			if e, err = next(); err != nil {
+				return 0, 0, err
+			}
 		}
 	}
-	for _, e := range byRow {
-		w := whereOf(e)
-		w.Object = d.ArtifactID
-		a.found(Violation{Invariant: "I5", What: "a claim has no row in its payload", Where: w})
+	if err := before(math.MaxInt); err != nil {
+		return 0, 0, err
 	}
 	return own, sightings, a.conflicts(ctx, l, d, conflicts)
 }

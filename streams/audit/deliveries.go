@@ -20,7 +20,6 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/delivery"
-	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/mapping"
 	"github.com/offerlog/offerlog/pkg/offer"
 )
@@ -337,11 +336,6 @@ type again struct {
 	request mapping.Request
 }
 
-// own are those of the delivery's claims that this acceptance has made: there may be another one, beyond the horizon.
-func (d *again) own(claims []history.Event) []history.Event {
-	return slices.DeleteFunc(slices.Clone(claims), func(e history.Event) bool { return claim(&e).Seq < d.FirstSeq || claim(&e).Seq > d.LastSeq })
-}
-
 // stated is the delivery that weak revisions are named by: that of a correction is the one that it corrects.
 func (d *again) stated() offer.DeliveryID {
 	key := d.replayKey()
@@ -373,40 +367,27 @@ func (d *again) replayKey() offer.ReplayKey {
 
 // readAgain maps the payloads of accepted deliveries and holds history against what they say.
 func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, items map[place]*delivery.Item) error {
-	claims, err := a.claimsOf(ctx, l, outcomes)
-	if err != nil || a.in.Mapper == nil {
-		return err
-	}
 	var (
 		list []again
 		size int
 	)
 	flush := func() error {
-		err := a.mapAll(ctx, l, list, claims)
+		err := a.mapAll(ctx, l, list)
 		list, size = nil, 0
 		return err
 	}
 	for i := range outcomes {
-		o := &outcomes[i]
-		if o.Outcome != string(offer.Accepted) && !o.reread() || o.MappingVersion == 0 || o.Delivery == nil {
-			continue
-		}
-		r, ok := a.readings[mappingVersion{o.Tenant, o.Feed, o.MappingVersion}]
-		if !ok {
-			a.found(Violation{Invariant: "I5", What: "a delivery was read under a mapping version that does not exist", Where: o.where(l.ID),
-				Detail: fmt.Sprintf("feed %s version %d", o.Feed, o.MappingVersion)})
-			continue
-		}
-		d := again{outcome: o, reading: r}
-		ok, err := a.evidence(ctx, &d, items[place{o.Offset, o.Item}])
+		d, ok, err := a.again(ctx, l, &outcomes[i], items)
 		switch {
 		case err != nil:
 			return err
 		case !ok:
-			a.unread++
+			if err := a.passOver(ctx, l, &outcomes[i]); err != nil {
+				return err
+			}
 			continue
 		case d.request.Path != "":
-			if err := a.mapLarge(ctx, l, &d, claims); err != nil {
+			if err := a.mapLarge(ctx, l, &d); err != nil {
 				return err
 			}
 			continue
@@ -421,8 +402,26 @@ func (a *auditor) readAgain(ctx context.Context, l *lane, outcomes []outcome, it
 	return flush()
 }
 
+// again is the delivery of an outcome, ready to be read again; not ok: it is none that was read, or it cannot be.
+func (a *auditor) again(ctx context.Context, l *lane, o *outcome, items map[place]*delivery.Item) (d again, ok bool, err error) {
+	if a.in.Mapper == nil || o.Outcome != string(offer.Accepted) && !o.reread() || o.MappingVersion == 0 || o.Delivery == nil {
+		return d, false, nil
+	}
+	r, ok := a.readings[mappingVersion{o.Tenant, o.Feed, o.MappingVersion}]
+	if !ok {
+		a.found(Violation{Invariant: "I5", What: "a delivery was read under a mapping version that does not exist", Where: o.where(l.ID),
+			Detail: fmt.Sprintf("feed %s version %d", o.Feed, o.MappingVersion)})
+		return d, false, nil
+	}
+	d = again{outcome: o, reading: r}
+	if ok, err = a.evidence(ctx, &d, items[place{o.Offset, o.Item}]); err == nil && !ok {
+		a.unread++
+	}
+	return d, ok, err
+}
+
 // mapAll reads deliveries that are in memory.
-func (a *auditor) mapAll(ctx context.Context, l *lane, list []again, claims map[uuid.UUID][]history.Event) error {
+func (a *auditor) mapAll(ctx context.Context, l *lane, list []again) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -436,7 +435,7 @@ func (a *auditor) mapAll(ctx context.Context, l *lane, list []again, claims map[
 	}
 	for i := range list {
 		rows := func(yield func([]offer.Row, error) bool) { yield(results[i].Rows, nil) }
-		if err := a.holdResult(ctx, l, &list[i], &results[i], rows, claims); err != nil {
+		if err := a.holdResult(ctx, l, &list[i], &results[i], rows); err != nil {
 			return err
 		}
 	}
@@ -444,29 +443,29 @@ func (a *auditor) mapAll(ctx context.Context, l *lane, list []again, claims map[
 }
 
 // mapLarge reads a delivery whose payload is in a file, which it removes.
-func (a *auditor) mapLarge(ctx context.Context, l *lane, d *again, claims map[uuid.UUID][]history.Event) error {
+func (a *auditor) mapLarge(ctx context.Context, l *lane, d *again) error {
 	defer func() { _ = os.Remove(d.request.Path) }() // what stays is temporary
 	res, spool, err := a.in.Mapper.Spool(ctx, d.spec, d.request, "")
 	if err != nil {
 		return err
 	}
 	if spool == nil { // it has a fault
-		return a.holdResult(ctx, l, d, &res, nil, claims)
+		return a.holdResult(ctx, l, d, &res, nil)
 	}
 	defer func() { _ = spool.Close() }() // it was only read
-	return a.holdResult(ctx, l, d, &res, spool.Chunks(), claims)
+	return a.holdResult(ctx, l, d, &res, spool.Chunks())
 }
 
 // holdResult holds history against what a delivery says.
-func (a *auditor) holdResult(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error], claims map[uuid.UUID][]history.Event) error {
+func (a *auditor) holdResult(ctx context.Context, l *lane, d *again, res *mapping.Result, rows iter.Seq2[[]offer.Row, error]) error {
 	if fault := res.Fault; fault != nil {
 		a.found(Violation{Invariant: "I5", What: "an accepted delivery cannot be read", Where: d.where(l.ID), Detail: fault.Error()})
-		return nil
+		return a.passOver(ctx, l, d.outcome)
 	}
 	if d.ReleaseRow > 0 {
 		rows = only(res, rows, d.ReleaseRow)
 	}
-	return a.hold(ctx, l, d, res, rows, d.own(claims[*d.Delivery]))
+	return a.hold(ctx, l, d, res, rows)
 }
 
 // evidence finds the event of a delivery: in the log, or else in the archive, which keeps both its payload and what came

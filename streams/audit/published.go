@@ -197,7 +197,7 @@ func (a *auditor) holdSeen(seen []map[int]int64) {
 }
 
 // historyAtOnce is how many events of a lane are read at once.
-const historyAtOnce = 2000
+var historyAtOnce int64 = 2000
 
 // holdHistory derives every event of history again, and holds what the topic has of it against it. What is left of the ledger
 // is not in history.
