@@ -373,7 +373,8 @@ func (a *app) generationExportCommand() *cobra.Command {
 		Short: "Write the generation that readers see, or another, to files",
 		Long: "Proves the generation as verify does and writes it, as of one snapshot: offers as NDJSON, a manifest that names these files, and\n" +
 			"current.json, which names the manifest. Each is durable before the next is written, so a reader who begins at current.json never\n" +
-			"sees a part. Into the same folder the next export is written beside the one before, and then takes its place.",
+			"sees a part. Into the same folder the next export is written beside the one before, and then takes its place; what one that was\n" +
+			"killed has left there it removes.",
 		Example: "  offerlog generation export ./exported\n  offerlog generation export ./exported --generation 2",
 		Args:    oneArg("FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -5,12 +5,12 @@
 //	current.json               names the manifest that readers go by
 //
 // An object is durable before a manifest names it, and a manifest before the pointer names it, which is replaced in one step. So a
-// kill at any moment leaves the export that was there before, or none; what is half written is named by nothing. Names are those of
-// contents, so a file that is gone or was changed is found by its name, and the same generation written again is the same files.
+// kill at any moment leaves the export that was there before, or none; what is half written is named by nothing, and the next export
+// into the folder removes it. Names are those of contents, so a file that is gone or was changed is found by its name, and the same
+// generation written again is the same files.
 package export
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -67,6 +67,7 @@ const objectOffers = 100_000
 // A Writer writes one export. What it has written stays unseen until Finish.
 type Writer struct {
 	root *os.Root
+	lock *os.File
 	list []Object
 	open *object
 }
@@ -79,7 +80,7 @@ type object struct {
 	sum  hash.Hash
 }
 
-// Create begins an export in a folder, which it makes if need be.
+// Create begins an export in a folder, which it makes if need be. What exports before it have left there unfinished it removes.
 func Create(dir string) (*Writer, error) {
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
@@ -97,10 +98,15 @@ func Create(dir string) (*Writer, error) {
 			return nil, errors.Join(fmt.Errorf("begin an export: %w", err), root.Close())
 		}
 	}
-	if err := syncFolder(dir); err != nil {
+	err = syncFolder(dir)
+	w := &Writer{root: root}
+	if err == nil {
+		w.lock, err = enter(root)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("begin an export: %w", err), root.Close())
 	}
-	return &Writer{root: root}, nil
+	return w, nil
 }
 
 // Add writes an offer. They come tenant by tenant.
@@ -111,7 +117,7 @@ func (w *Writer) Add(c *view.Change) (err error) {
 		err = w.seal()
 	}
 	if err == nil && w.open == nil {
-		w.open = &object{Object: Object{Tenant: tenant}, temp: objects + "/." + rand.Text(), sum: sha256.New()}
+		w.open = &object{Object: Object{Tenant: tenant}, temp: newTemp(objects), sum: sha256.New()}
 		w.open.file, err = w.root.OpenFile(w.open.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	}
 	if err == nil {
@@ -172,7 +178,7 @@ func (w *Writer) Finish(m view.Manifest) (err error) {
 
 // put makes a file durable and lets it take the place of what has its name, in one step.
 func (w *Writer) put(name string, content []byte) error {
-	temp := path.Dir(name) + "/." + rand.Text()
+	temp := newTemp(path.Dir(name))
 	file, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -195,7 +201,7 @@ func (w *Writer) Close() (err error) {
 	if w.open != nil {
 		err = errors.Join(w.open.file.Close(), w.root.Remove(w.open.temp))
 	}
-	return errors.Join(err, w.root.Close())
+	return errors.Join(err, w.lock.Close(), w.root.Close())
 }
 
 func (w *Writer) sync(folder string) error {

@@ -104,7 +104,16 @@ func TestAKilledOperatorLeavesNoGenerationHalfVisible(t *testing.T) {
 		if _, err := export.Verify(dir); !errors.Is(err, export.ErrNone) {
 			t.Errorf("killed before its manifest: got error %v, want that there is no export", err)
 		}
+		in.deliver(20) // the next one has other objects
+		in.verify()
 		does("export", dir)
+		m, err := export.Verify(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "objects", "*")); err != nil || len(left) != len(m.Objects) {
+			t.Errorf("got objects %v and error %v, want those of the export and none of the killed one", left, err)
+		}
 	})
 	t.Run("S_003_06 "+manifestDurable, func(t *testing.T) {
 		before, err := export.Verify(dir)
