@@ -120,11 +120,11 @@ func apply(ctx context.Context, tx pgx.Tx, s Spec, delivery offer.DeliveryID, at
 func compare(ctx context.Context, tx pgx.Tx, s Spec, spec []byte, digest offer.Digest) (same bool, _ *offer.Fault, _ error) {
 	var (
 		connector, account string
-		inForce            int
+		inForce, greatest  int // the greatest may be out of force, and is taken all the same
 		standing           Spec
 		known              []byte
 	)
-	err := tx.QueryRow(ctx, standingSQL, s.Tenant, s.Feed, s.Mapping.Version).Scan(&connector, &account, &inForce, &standing, &known)
+	err := tx.QueryRow(ctx, standingSQL, s.Tenant, s.Feed, s.Mapping.Version).Scan(&connector, &account, &inForce, &standing, &known, &greatest)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil, nil
 	}
@@ -139,9 +139,9 @@ func compare(ctx context.Context, tx pgx.Tx, s Spec, spec []byte, digest offer.D
 	case !reflect.DeepEqual(standing.Identity, s.Identity):
 		return false, refused("identity", "feed %s is known with another identity: its deliveries are named by it, and one that comes again would be taken for a new one; register another feed", s.Feed), nil
 	case s.Mapping.Version < inForce:
-		return false, refused("mapping.version", "version %d is in force; going back is applying the old program as a new version: set mapping.version to %d", inForce, inForce+1), nil
+		return false, refused("mapping.version", "version %d is in force; going back is applying the old program as a new version: set mapping.version to %d", inForce, greatest+1), nil
 	case known != nil && !bytes.Equal(known, digest[:]):
-		return false, refused("mapping.version", "version %d is known and reads payloads otherwise; mapping versions are immutable: set mapping.version to %d", s.Mapping.Version, inForce+1), nil
+		return false, refused("mapping.version", "version %d is known and reads payloads otherwise; mapping versions are immutable: set mapping.version to %d", s.Mapping.Version, greatest+1), nil
 	}
 	b, err := standing.JSON()
 	return bytes.Equal(b, spec), nil, err

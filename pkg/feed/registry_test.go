@@ -128,6 +128,32 @@ func TestTopicAndSourceSelectTheFeed(t *testing.T) {
 	}
 }
 
+// A version that was taken out of force stays taken: what is suggested is one that can be applied.
+func TestTheVersionThatIsSuggestedIsFree(t *testing.T) {
+	pool := open(t)
+	mustApply(t, pool, parse(t))
+	mustApply(t, pool, parse(t, "version: 1", "version: 2", ".sku", ".two"))
+	mustApply(t, pool, parse(t, "version: 1", "version: 7", ".sku", ".seven"))
+	err := postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+		if _, err := feed.LockExclusive(t.Context(), tx); err != nil {
+			return err
+		}
+		return feed.PutInForce(t.Context(), tx, "t1", "f", 2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spec := range map[string][]string{
+		"one out of force that reads otherwise": {"version: 1", "version: 7", ".sku", ".other"},
+		"the one in force, read otherwise":      {"version: 1", "version: 2", ".sku", ".other"},
+		"one below it":                          {},
+	} {
+		if _, fault := apply(t, pool, parse(t, spec...)); fault == nil || !strings.HasSuffix(fault.Message, "set mapping.version to 8") {
+			t.Errorf("%s: got %v, want that version 8 is suggested", name, fault)
+		}
+	}
+}
+
 func TestApply(t *testing.T) {
 	tests := map[string]struct {
 		spec  []string // what differs from the feed that stands, at mapping version 2
