@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -176,6 +177,13 @@ func lostRace(err error) bool {
 		return true
 	}
 	return errors.Is(err, ErrLostRace)
+}
+
+// Refused reports an answer of the server that what was to be stored is the reason of: data, a constraint, or a limit. The same work
+// gives the same answer.
+func Refused(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54"))
 }
 
 // OutOfReach reports an error of the way to the server, or of its state, that passes by itself: no row and no statement

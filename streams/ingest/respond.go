@@ -5,11 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/offerlog/offerlog/pkg/archive"
 	"github.com/offerlog/offerlog/pkg/lane"
@@ -43,7 +41,7 @@ func (w *worker) respond(ctx context.Context, src *source, b *batch, err error) 
 		w.log.Warn("data that an event names cannot be kept while it is read: nothing is stored, lag grows", "error", err)
 	case postgres.OutOfReach(err):
 		w.log.Warn("PostgreSQL is out of reach: nothing is stored, lag grows", "error", err)
-	case refused(err) && b.condemned == "":
+	case postgres.Refused(err) && b.condemned == "":
 		w.log.Warn("the database refuses a batch for what is in it: its records are taken one by one", "records", b.records, "error", err)
 		w.pace.refused(b.records)
 	default:
@@ -51,12 +49,6 @@ func (w *worker) respond(ctx context.Context, src *source, b *batch, err error) 
 	}
 	sleep(ctx, w.pace.failed())
 	return src.rewind(ctx, b)
-}
-
-// refused reports an error of PostgreSQL that what was stored is the reason of: data, a constraint, or a limit.
-func refused(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54"))
 }
 
 // forgive takes back what was counted against the lanes of a batch: the worker ends with an error that is no record's fault.

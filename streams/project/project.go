@@ -189,6 +189,9 @@ func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Re
 	fault.Point("project.fetched")
 	began := time.Now()
 	changed, err := w.store(ctx, b)
+	if postgres.Refused(err) {
+		return w.narrow(ctx, b, records, err)
+	}
 	if err != nil {
 		return fmt.Errorf("store offsets %d to %d of %s/%d: %w", b.from, b.to, w.topic, b.partition, err)
 	}
@@ -197,6 +200,21 @@ func (w *worker) project(ctx context.Context, partition int32, records []*kgo.Re
 	w.cfg.Committed()
 	w.log.Debug("projected", "partition", b.partition, "from", b.from, "to", b.to, "events", len(b.events), "changed", changed, "took", time.Since(began))
 	return foreign
+}
+
+// narrow projects a batch that the database refuses record by record, up to the one whose event it refuses, at which the partition halts:
+// to go on would be to skip it, and tried again it is refused again.
+func (w *worker) narrow(ctx context.Context, b batch, records []*kgo.Record, err error) error {
+	if len(records) == 1 {
+		return b.broken(fmt.Errorf("the database refuses what the record at offset %d of %s/%d changes in the view: %w: mend what the error names, "+
+			"set halt_reason, halt_from, halt_to and halted_at of the partition's lane in table lane to null, and start the projector again", records[0].Offset, w.topic, b.partition, err))
+	}
+	for i := range records {
+		if err := w.project(ctx, b.partition, records[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // store is the transaction that makes a batch true: all of it, with its checkpoint, or none of it.

@@ -682,6 +682,14 @@ func TestWhatHaltsAPartitionLeavesTheOthersAlone(t *testing.T) {
 			in.superuser("UPDATE publication SET revision = 99")
 			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2"))
 		}, true, "invariant_broken 2-4", "a higher revision already"},
+		"a row that a constraint refuses, behind one that it does not": {func(t *testing.T, in *installation, sick string) {
+			in.superuser("ALTER TABLE current_offer ADD CONSTRAINT at_most_two CHECK (ord < 3)")
+			in.say(1, claim{record: in.recordIn(0, 1), version: 1}.observation(t, "2"), claim{record: sick, version: 3, price: "2"}.observation(t, "2"))
+		}, true, "invariant_broken 3-4", "the database refuses what the record at offset 3 of"},
+		"a value that cannot be": {func(t *testing.T, in *installation, sick string) {
+			in.superuser("ALTER TABLE current_offer ADD CONSTRAINT quotient CHECK (1 / (ord - 3) < 9)")
+			in.say(1, claim{record: in.recordIn(0, 1), version: 1}.observation(t, "2"), claim{record: sick, version: 3, price: "2"}.observation(t, "2"))
+		}, true, "invariant_broken 3-4", "division by zero"},
 		"a lane that was halted meanwhile": {func(t *testing.T, in *installation, sick string) {
 			in.superuser("UPDATE lane SET halt_reason = 'log_gap', halt_from = 5, halt_to = 6 WHERE kind = 'projector' AND partition = 0")
 			in.say(1, claim{record: sick, version: 2, price: "2"}.observation(t, "2"))
@@ -734,6 +742,21 @@ func TestWhatHaltsAPartitionLeavesTheOthersAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the database refuses is projected once that is mended, as the log says.
+func TestAPartitionThatTheDatabaseHaltedGoesOn(t *testing.T) {
+	in := install(t, fake(t), 2)
+	stage := in.start()
+	in.superuser("ALTER TABLE current_offer ADD CONSTRAINT at_most_one CHECK (ord < 2)")
+	in.say(1, claim{record: in.recordIn(0, 0), version: 2, price: "2"}.observation(t, "1"))
+	in.wantHalts("invariant_broken 0-1", "")
+	stage.halt()
+	in.superuser("ALTER TABLE current_offer DROP CONSTRAINT at_most_one")
+	in.superuser("UPDATE lane SET halt_reason = NULL, halt_from = NULL, halt_to = NULL, halted_at = NULL WHERE kind = 'projector' AND partition = 0")
+	in.start()
+	in.settle()
+	in.wantHalts("", "")
 }
 
 // recordIn returns the n-th record whose key is in a partition of two.
