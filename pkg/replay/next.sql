@@ -1,6 +1,7 @@
 -- The next $13 outcomes behind place ($5, $6, $7) in stretches ($2, $3, $4) of lanes, each with whether it is of a delivery of tenant
 -- $1 that is meant: of feed $8 and run $9 ('': of any), recorded from $10 to before $11 (null: no bound), with a claim of one of the
--- offers $12 (null: whatever it claims), and not read under mapping version $14 (0: any). A correction is read as the one that it is.
+-- offers $12 (null: whatever it claims), not read under mapping version $14 (0: any), and
+-- not answered in replay $15 (null: none of it is). A correction is read as the one that it is.
 SELECT o.lane, o."offset", o.item, o.delivery, coalesce(p.release, 0), coalesce(p.row, 0),
        coalesce(o.tenant = $1
                 AND o.outcome = 'accepted'
@@ -11,6 +12,10 @@ SELECT o.lane, o."offset", o.item, o.delivery, coalesce(p.release, 0), coalesce(
                                       FROM decision AS d
                                      WHERE (d.tenant, d.delivery, d.mapping_version) = ($1, o.delivery, $14)
                                        AND d.kind = 'reading'))
+                AND ($15::uuid IS NULL
+                     OR NOT EXISTS (SELECT
+                                      FROM replay AS a
+                                     WHERE (a.tenant, a.of_run, a.origin_lane, a.origin_offset, a.origin_item) = ($1, $15, o.lane, o."offset", o.item)))
                 AND ($8 = '' OR o.feed = $8)
                 AND ($9 = '' OR o.run = $9)
                 AND ($10::timestamptz IS NULL OR o.recorded_at >= $10)

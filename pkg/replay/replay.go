@@ -44,8 +44,12 @@ var (
 	pageSQL string
 	//go:embed set.sql
 	setSQL string
+	//go:embed hold.sql
+	holdSQL string
 	//go:embed answer.sql
 	answerSQL string
+	//go:embed again.sql
+	againSQL string
 	//go:embed missed.sql
 	missedSQL string
 	//go:embed outcomes.sql
@@ -99,6 +103,7 @@ type Run struct {
 	At         receipt.Place // the last outcome that was looked at
 	Sent       int64         // deliveries
 	Answered   int64         // of them, that have an outcome
+	Anew       bool          // it began again, and sends what has no answer
 	Actor      string
 	Reason     string
 	RecordedAt time.Time
@@ -195,9 +200,13 @@ func (r *Run) Next(ctx context.Context, q Querier, limit int) (refs []Ref, last 
 			return nil, false, err
 		}
 	}
+	var answeredIn *uuid.UUID
+	if r.Anew {
+		answeredIn = &r.ID
+	}
 	lanes, froms, tos := columns(r.Stretches)
 	rows, err := q.Query(ctx, nextSQL, r.Tenant, lanes, froms, tos, r.At.Lane, r.At.Offset, r.At.Item, r.Selection.Feed, r.Selection.Run,
-		r.Selection.From, r.Selection.To, offers, looks, r.Selection.Mapping)
+		r.Selection.From, r.Selection.To, offers, looks, r.Selection.Mapping, answeredIn)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for deliveries of replay %s: %w", r.ID, err)
 	}
@@ -388,27 +397,44 @@ func Any(ctx context.Context, tx pgx.Tx) (is bool, err error) {
 	return is, nil
 }
 
-// An Answered counts deliveries of a replay that have got their outcomes.
-type Answered struct {
-	Tenant string
-	ID     uuid.UUID
+// Again has the replays begin again that wait for answers, since an operator has let references go unread: what has no outcome by now
+// is sent once more. References that are still on their way are read as well, which changes nothing.
+func Again(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, againSQL); err != nil {
+		return fmt.Errorf("have replays begin again: %w", err)
+	}
+	return nil
 }
 
-// Answer stores how many deliveries of replays have got their outcomes.
-func Answer(ctx context.Context, tx pgx.Tx, counts map[Answered]int64) error {
-	if len(counts) == 0 {
+// An Answered is a delivery of a replay that has got its outcome.
+type Answered struct {
+	Tenant string
+	ID     uuid.UUID // of the replay
+	receipt.Place
+}
+
+// Answer counts deliveries of replays that have got their outcomes. It comes before the transaction stores what they were of: a
+// reference that is read twice counts once.
+func Answer(ctx context.Context, tx pgx.Tx, list []Answered) error {
+	if len(list) == 0 {
 		return nil
 	}
 	var (
-		tenants []string
-		ids     []uuid.UUID
-		ns      []int64
+		tenants      []string
+		ids          []uuid.UUID
+		lanes, items []int
+		offsets      []int64
 	)
-	for a, n := range counts {
-		tenants, ids, ns = append(tenants, a.Tenant), append(ids, a.ID), append(ns, n)
+	for _, a := range list {
+		tenants, ids = append(tenants, a.Tenant), append(ids, a.ID)
+		lanes, offsets, items = append(lanes, a.Lane), append(offsets, a.Offset), append(items, a.Item)
 	}
-	if _, err := tx.Exec(ctx, answerSQL, tenants, ids, ns); err != nil {
-		return fmt.Errorf("count the answers of %d replays: %w", len(ids), err)
+	_, err := tx.Exec(ctx, holdSQL, tenants, ids)
+	if err == nil {
+		_, err = tx.Exec(ctx, answerSQL, tenants, ids, lanes, offsets, items)
+	}
+	if err != nil {
+		return fmt.Errorf("count %d answers of replays: %w", len(list), err)
 	}
 	return nil
 }
@@ -453,7 +479,7 @@ func scan(row pgx.CollectableRow) (r Run, err error) {
 		froms, tos []int64
 	)
 	if err := row.Scan(&r.Tenant, &r.ID, &r.Selection, &lanes, &froms, &tos, &r.Rate, &r.State, &r.Pages, &r.At.Lane, &r.At.Offset, &r.At.Item,
-		&r.Sent, &r.Answered, &r.Actor, &r.Reason, &r.RecordedAt); err != nil {
+		&r.Sent, &r.Answered, &r.Anew, &r.Actor, &r.Reason, &r.RecordedAt); err != nil {
 		return r, err
 	}
 	for i := range lanes {

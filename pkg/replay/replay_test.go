@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams/rig"
 )
@@ -62,10 +64,15 @@ func due(ctx context.Context, tx pgx.Tx, rate, sent, answered int, at time.Time,
 	if err := replay.Begin(ctx, tx, &r); err != nil {
 		return "", err
 	}
+	r.At = receipt.Place{Lane: 2}
 	if err := replay.Turn(ctx, tx, &r, sent, false, at); err != nil {
 		return "", err
 	}
-	if err := replay.Answer(ctx, tx, map[replay.Answered]int64{{Tenant: r.Tenant, ID: r.ID}: int64(answered)}); err != nil {
+	var list []replay.Answered
+	for i := range answered {
+		list = append(list, replay.Answered{Tenant: r.Tenant, ID: r.ID, Place: receipt.Place{Lane: 1, Offset: int64(i)}})
+	}
+	if err := replay.Answer(ctx, tx, list); err != nil {
 		return "", err
 	}
 	if do != "" {
@@ -133,6 +140,69 @@ func TestWhatWasNeverStoredIsWhatLanesHavePassedOver(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// However often references to a delivery are read, it counts once: as sent, and as answered.
+func TestAReplayThatBeginsAgainCountsADeliveryOnce(t *testing.T) {
+	pool, err := postgres.Open(t.Context(), rig.Database(t), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	r := replay.Run{Tenant: "t1", ID: uuid.New(), Rate: 10, RecordedAt: time.Now()}
+	// answer is what the transaction of a batch does that read references to deliveries at offsets of lane 1.
+	at := int64(0)
+	answer := func(tx pgx.Tx, offsets ...int64) error {
+		var list []replay.Answered
+		for _, o := range offsets {
+			list = append(list, replay.Answered{Tenant: r.Tenant, ID: r.ID, Place: receipt.Place{Lane: 1, Offset: o}})
+		}
+		err := replay.Answer(t.Context(), tx, list)
+		for _, o := range offsets {
+			at++
+			_, e := tx.Exec(t.Context(), `INSERT INTO replay (tenant, lane, "offset", entry_tenant, entry, release, row, origin_lane, origin_offset, origin_item, of_run)
+			                              VALUES ('t1', 9, $1, 't1', NULL, 0, 0, 1, $2, 0, $3)`, at, o, r.ID)
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		do   func(tx pgx.Tx) error
+		want string
+	}{
+		{"four are sent", func(tx pgx.Tx) error {
+			if err := replay.Begin(t.Context(), tx, &r); err != nil {
+				return err
+			}
+			r.At = receipt.Place{Lane: 1, Offset: 4}
+			return replay.Turn(t.Context(), tx, &r, 4, true, time.Now())
+		}, "sent 4 4 0"},
+		{"one is answered, twice in a batch", func(tx pgx.Tx) error { return answer(tx, 1, 1) }, "sent 4 4 1"},
+		{"and once more", func(tx pgx.Tx) error { return answer(tx, 1) }, "sent 4 4 1"},
+		{"it begins again", func(tx pgx.Tx) error { return replay.Again(t.Context(), tx) }, "running 0 1 1"},
+		{"one is answered before it is sent again", func(tx pgx.Tx) error { return answer(tx, 2) }, "running 0 2 2"},
+		{"the others are sent again", func(tx pgx.Tx) error {
+			r.At = receipt.Place{Lane: 1, Offset: 4}
+			return replay.Turn(t.Context(), tx, &r, 2, true, time.Now())
+		}, "sent 4 4 2"},
+		{"one is answered as it was sent first", func(tx pgx.Tx) error { return answer(tx, 3) }, "sent 4 4 3"},
+		{"and as it was sent again, with the last", func(tx pgx.Tx) error { return answer(tx, 3, 4) }, "sent 4 4 4"},
+		{"one that waits for nothing does not begin again", func(tx pgx.Tx) error { return replay.Again(t.Context(), tx) }, "sent 4 4 4"},
+	} {
+		var got string
+		err := postgres.InTx(t.Context(), pool, postgres.Ingest, func(tx pgx.Tx) error {
+			if err := step.do(tx); err != nil {
+				return err
+			}
+			now, _, err := replay.Lock(t.Context(), tx, r.Tenant, r.ID)
+			got = fmt.Sprintf("%s %d %d %d", now.State, now.At.Offset, now.Sent, now.Answered)
+			return err
+		})
+		if err != nil || got != step.want {
+			t.Errorf("%s: got %s and error %v, want %s", step.name, got, err, step.want)
 		}
 	}
 }

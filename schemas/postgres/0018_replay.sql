@@ -18,6 +18,7 @@ CREATE TABLE replay_run (
     answered    bigint      NOT NULL DEFAULT 0, -- of them, that have an outcome
     due         timestamptz NOT NULL,           -- of the next page
     resumed     int         NOT NULL DEFAULT 0, -- how often it went on after a pause: a page is asked for anew
+    again       bool        NOT NULL DEFAULT false, -- it began again, since references of it were let go unread
     actor       text        NOT NULL,
     reason      text        NOT NULL,
     recorded_at timestamptz NOT NULL,
@@ -47,7 +48,7 @@ GRANT SELECT, INSERT ON replay_page TO offerlog_ingest;
 ALTER TABLE replay ALTER COLUMN entry DROP NOT NULL;
 ALTER TABLE replay ADD COLUMN of_run uuid;
 ALTER TABLE replay ADD CONSTRAINT replay_of_one CHECK (num_nonnulls(entry, of_run) = 1);
-CREATE INDEX replay_of_run ON replay (tenant, of_run) WHERE of_run IS NOT NULL;
+CREATE INDEX replay_of_run ON replay (tenant, of_run, origin_lane, origin_offset, origin_item) WHERE of_run IS NOT NULL;
 
 GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
 CREATE OR REPLACE VIEW audit_v1.replay AS

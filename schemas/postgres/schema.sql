@@ -1480,6 +1480,7 @@ CREATE TABLE public.replay_run (
     answered bigint DEFAULT 0 NOT NULL,
     due timestamp with time zone NOT NULL,
     resumed integer DEFAULT 0 NOT NULL,
+    again boolean DEFAULT false NOT NULL,
     actor text NOT NULL,
     reason text NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
@@ -2008,7 +2009,7 @@ CREATE INDEX quarantine_settled ON public.quarantine USING btree (tenant, feed, 
 
 CREATE INDEX quarantine_unreached ON public.quarantine USING btree (tenant, id) WHERE ((state = 'open'::text) AND (reason = 'dataref_unavailable'::text));
 
-CREATE INDEX replay_of_run ON public.replay USING btree (tenant, of_run) WHERE (of_run IS NOT NULL);
+CREATE INDEX replay_of_run ON public.replay USING btree (tenant, of_run, origin_lane, origin_offset, origin_item) WHERE (of_run IS NOT NULL);
 
 CREATE INDEX replay_run_due ON public.replay_run USING btree (due) WHERE (state = 'running'::text);
 

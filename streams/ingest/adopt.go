@@ -15,6 +15,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -45,6 +46,9 @@ func (c *LaneAdopt) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *eve
 	err := lane.Adopt(ctx, tx, c.gap(), d)
 	if errors.Is(err, lane.ErrOtherHalt) {
 		return refusal("", "%v", err), nil
+	}
+	if err == nil && c.Topic == streams.Replays { // what is let go are references, and nobody else sends those again
+		err = replay.Again(ctx, tx)
 	}
 	return nil, err
 }

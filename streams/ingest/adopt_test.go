@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	event "github.com/offerlog/offerlog/pkg/delivery"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/rig/pipeline"
@@ -151,6 +153,45 @@ func TestTheCommandsThemselvesAreAdoptedDirectly(t *testing.T) {
 	s.wantGaps("commands/0 log_gap 1-3 bob: disk")
 	if got := ask[string](s, "SELECT encode(a.sha256, 'hex') FROM audit_v1.artifact AS a JOIN audit_v1.gap AS g ON g.artifact = a.name"); got != offer.Sum([]byte(data)).String() {
 		t.Errorf("the decision's evidence has the digest %s", got)
+	}
+	s.verify()
+}
+
+// References of a replay that were let go unread come to nothing, so it sends again what has no outcome, and ends.
+func TestAReplayGoesOnPastReferencesThatWereLetGo(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	w := s.StartIngest(ingest.Config{}, s.Archive)
+	relay := s.Start(pipeline.Relay)
+	s.Start(pipeline.Project)
+	s.ApplyFeed(specOf(t, ""))
+	const deliveries = 24
+	s.Publish(numbered("a", deliveries)...)
+	s.SettleOffers()
+	if got := s.replayAll(replay.Selection{Record: "a0"}); got != "duplicate 1" { // from now on ingest reads the topic
+		t.Fatalf("got %q, want duplicate 1", got)
+	}
+	relay.Stop()
+	id := s.startReplay(replay.Selection{}, 100_000)
+	s.Until("all references to be in the outbox", s.asked("SELECT r.sent = $2 FROM audit_v1.replay_run AS r WHERE r.id = $1", id, deliveries))
+	w.Stop()
+	s.Start(pipeline.Relay)
+	s.Until("all references to be in the topic", func(context.Context) (bool, error) { return len(s.Committed(streams.Replays)) == 1+deliveries, nil })
+	// Half of them are lost. The others are read after the decision, before they are sent again or after it: each counts once.
+	upTo := s.Committed(streams.Replays)[1+deliveries/2].Offset
+	s.deleteRecordsOf(streams.Replays, 0, upTo)
+	s.StartIngest(ingest.Config{}, s.Archive)
+	s.Until("the partition to halt", s.asked("SELECT count(*) = 1 FROM audit_v1.halt"))
+	from := ask[int64](s, "SELECT h.from_offset FROM audit_v1.halt AS h")
+	if got := s.adopt(ingest.LaneAdopt{Topic: streams.Replays, Partition: 0, Halt: "log_gap", From: from, To: upTo}); got != "" {
+		t.Fatalf("refused: %s", got)
+	}
+	s.awaitReplay(id)
+	read := ask[int](s, "SELECT count(DISTINCT (r.origin_lane, r.origin_offset)) FROM audit_v1.replay AS r WHERE r.of_run = $1", id)
+	if read != deliveries {
+		t.Errorf("%d deliveries were read again, want %d", read, deliveries)
+	}
+	if sent, answered := ask[int](s, "SELECT r.sent FROM audit_v1.replay_run AS r WHERE r.id = $1", id), ask[int](s, "SELECT r.answered FROM audit_v1.replay_run AS r WHERE r.id = $1", id); sent != deliveries || answered != deliveries {
+		t.Errorf("got %d sent and %d answered, want %d", sent, answered, deliveries)
 	}
 	s.verify()
 }

@@ -353,7 +353,7 @@ func (st *settlement) redrive(ctx context.Context, tx pgx.Tx, e *event, source s
 // feed had expected it, by one that a feed expects, whatever became of it there.
 func (st *settlement) recordReplays(ctx context.Context, tx pgx.Tx) error {
 	var list []quarantine.Replay
-	answered := map[replay.Answered]int64{}
+	var answered []replay.Answered
 	for i, e := range st.batch.events {
 		r := e.ref
 		if r == nil {
@@ -362,16 +362,16 @@ func (st *settlement) recordReplays(ctx context.Context, tx pgx.Tx) error {
 		done := quarantine.Replay{Tenant: e.tenant, Lane: e.Lane, Offset: e.Offset, EntryTenant: r.Tenant, Entry: r.Entry, Run: r.Replay, Release: r.Release, Row: r.Row,
 			OriginLane: r.Lane, OriginOffset: r.Offset, OriginItem: r.Item}
 		if r.ofRun() {
-			answered[replay.Answered{Tenant: r.Tenant, ID: r.Replay}]++
+			answered = append(answered, replay.Answered{Tenant: r.Tenant, ID: r.Replay, Place: r.place()})
 		} else if at := st.attempts[i]; at.Outcome != offer.Quarantined || r.Tenant == offer.SystemTenant && e.tenant != r.Tenant {
 			done.Delivery = at.Delivery
 		}
 		list = append(list, done)
 	}
-	if err := quarantine.Replayed(ctx, tx, list); err != nil {
+	if err := replay.Answer(ctx, tx, answered); err != nil {
 		return err
 	}
-	return replay.Answer(ctx, tx, answered)
+	return quarantine.Replayed(ctx, tx, list)
 }
 
 // correct gives the rows of corrections revisions of their own, where theirs stand, and takes what stands out of the count:
