@@ -562,3 +562,19 @@ func Sort(subjects []Subject) []Subject {
 	})
 	return slices.Compact(subjects)
 }
+
+// Groups parts subjects into those of one tenant and kind, in their order of Sort.
+func Groups(subjects []Subject) [][]Subject {
+	var groups [][]Subject
+	at := map[Subject]int{} // without their ids
+	for _, s := range Sort(subjects) {
+		of := Subject{Tenant: s.Tenant, Kind: s.Kind}
+		i, ok := at[of]
+		if !ok {
+			i = len(groups)
+			at[of], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], s)
+	}
+	return groups
+}

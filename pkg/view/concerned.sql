@@ -1,13 +1,13 @@
--- The offers of partition $2 that a decision on the subject ($3, $4) of kind $5 concerns: those that a run or a delivery has claims
--- of, a delivery in any of its readings, that an observation or an item is of, that stand in the account of a feed or of a mapping
--- version's, of which a claim begins to count at a moment, or ends: behind the moment before; or of which a deletion is older than a
--- horizon.
+-- The offers of partition $2 that decisions on subjects ($4) of a tenant ($3), all of kind $5, concern: those that a run or a delivery
+-- has claims of, a delivery in any of its readings, that an observation or an item is of, that stand in the account of a feed or of a
+-- mapping version's, of which a claim begins to count at a moment, or ends: behind the moment before; or of which a deletion is older
+-- than a horizon.
 WITH claimed AS (
-    SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND (o.tenant, o.run) = ($3::text, $4::uuid)
+    SELECT o.offer FROM observation AS o WHERE $5::text = 'run' AND o.tenant = $3::text AND o.run = ANY ($4::uuid[])
      UNION ALL
-    SELECT s.offer FROM sighting AS s WHERE $5::text = 'run' AND (s.tenant, s.run) = ($3::text, $4::uuid)
+    SELECT s.offer FROM sighting AS s WHERE $5::text = 'run' AND s.tenant = $3::text AND s.run = ANY ($4::uuid[])
      UNION ALL
-    SELECT d.offer FROM decision AS d WHERE $5::text IN ('observation', 'item') AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+    SELECT d.offer FROM decision AS d WHERE $5::text IN ('observation', 'item') AND d.tenant = $3::text AND d.subject = ANY ($4::uuid[]) AND d.n = 1
      UNION ALL
     SELECT x.offer
       FROM delivery_reading AS a
@@ -15,19 +15,21 @@ WITH claimed AS (
                           UNION ALL
                          SELECT s.offer FROM sighting AS s WHERE s.lane = a.lane AND s.seq BETWEEN a.first_seq AND a.last_seq) AS x
      WHERE a.tenant = $3::text
-       AND a.delivery = CASE $5::text WHEN 'delivery' THEN $4::uuid
-                                      WHEN 'reading' THEN (SELECT d.delivery FROM decision AS d WHERE (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)) END
+       AND a.delivery = ANY (CASE $5::text WHEN 'delivery' THEN $4::uuid[]
+                                           WHEN 'reading' THEN ARRAY(SELECT d.delivery
+                                                                       FROM decision AS d
+                                                                      WHERE d.tenant = $3::text AND d.subject = ANY ($4::uuid[]) AND d.n = 1) END)
      UNION ALL
     SELECT c.offer
       FROM decision AS d
       JOIN current_offer AS c ON (c.tenant, c.account, c.generation) = (d.tenant, d.account, $1::int)
-     WHERE $5::text IN ('feed', 'mapping') AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)
+     WHERE $5::text IN ('feed', 'mapping') AND d.tenant = $3::text AND d.subject = ANY ($4::uuid[]) AND d.n = 1
      UNION ALL
     SELECT c.offer
       FROM decision AS d
       JOIN current_offer AS c ON (c.tenant, c.generation) = (d.tenant, $1::int)
       JOIN observation AS o ON (o.tenant, o.offer, o.strong, o.ord, o.id) = (c.tenant, c.offer, c.strong, c.ord, c.observation)
-     WHERE $5::text = 'horizon' AND (d.tenant, d.subject) = ($3::text, $4::uuid)
+     WHERE $5::text = 'horizon' AND d.tenant = $3::text AND d.subject = ANY ($4::uuid[])
        AND c.deleted
        AND o.feed = d.feed
        AND o.recorded_at < d.collected
@@ -40,7 +42,7 @@ WITH claimed AS (
                                 AND before.moment < d.moment
                                 AND before.seq <= ($7::bigint[])[array_position($6::int[], before.lane)]), -9223372036854775808) AS after
               FROM decision AS d
-             WHERE $5::text = 'due' AND (d.tenant, d.subject, d.n) = ($3::text, $4::uuid, 1)) AS m
+             WHERE $5::text = 'due' AND d.tenant = $3::text AND d.subject = ANY ($4::uuid[]) AND d.n = 1) AS m
      CROSS JOIN LATERAL (SELECT o.offer FROM observation AS o WHERE o.tenant = m.tenant AND o.due_ns > m.after AND o.due_ns <= m.moment
                           UNION ALL
                          SELECT o.offer FROM observation AS o WHERE o.tenant = m.tenant AND o.until_ns > m.after AND o.until_ns <= m.moment

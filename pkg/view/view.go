@@ -104,15 +104,21 @@ func scanChange(row pgx.CollectableRow) (c Change, err error) {
 // concernedAtOnce is how many offers one part of Concerned holds.
 const concernedAtOnce = 2000
 
-// Concerned yields, in parts and by id, the offers that the checkpoint's partition has a row of and that a decision on the
-// subject concerns. An offer without a row is folded when its first event comes. Between parts the caller may use tx.
-func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, s decision.Subject) iter.Seq2[[]offer.Key, error] {
+// Concerned yields, in parts and by id, the offers that the checkpoint's partition has a row of and that decisions concern: on
+// subjects that are one of decision.Groups. An offer without a row is folded when its first event comes. Between parts the caller
+// may use tx.
+func Concerned(ctx context.Context, tx pgx.Tx, c Checkpoint, subjects []decision.Subject) iter.Seq2[[]offer.Key, error] {
+	s := subjects[0]
+	ids := make([][16]byte, len(subjects))
+	for i, s := range subjects {
+		ids[i] = s.ID
+	}
 	return func(yield func([]offer.Key, error) bool) {
 		failed := func(err error) {
-			yield(nil, fmt.Errorf("find the offers that a decision on %s %s concerns: %w", s.Kind, s.ID, err))
+			yield(nil, fmt.Errorf("find the offers that %d decisions from that on %s %s concern: %w", len(subjects), s.Kind, s.ID, err))
 		}
 		lanes, applied := c.Applied.columns()
-		if _, err := tx.Exec(ctx, "DECLARE concerned NO SCROLL CURSOR FOR\n"+concernedSQL, c.Generation, c.Partition, s.Tenant, s.ID, s.Kind, lanes, applied); err != nil {
+		if _, err := tx.Exec(ctx, "DECLARE concerned NO SCROLL CURSOR FOR\n"+concernedSQL, c.Generation, c.Partition, s.Tenant, ids, s.Kind, lanes, applied); err != nil {
 			failed(err)
 			return
 		}

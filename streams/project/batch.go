@@ -81,20 +81,21 @@ func (b *batch) broken(err error) error {
 	return &haltError{outbox.InvariantBroken, b.from, b.to, err}
 }
 
-// take moves the checkpoint over the batch and returns the offers that its new events touch, and what they decide about.
-func (b *batch) take(c *view.Checkpoint) (touched []offer.Key, decided []decision.Subject) {
+// take moves the checkpoint over the batch and returns the offers that its new events touch, and what they decide about, in groups.
+func (b *batch) take(c *view.Checkpoint) (touched []offer.Key, decided [][]decision.Subject) {
+	var subjects []decision.Subject
 	touched = make([]offer.Key, 0, len(b.events))
 	for _, e := range b.events {
 		switch {
 		case !c.Take(e.lane, e.seq):
 		case e.decided != nil:
-			decided = append(decided, *e.decided)
+			subjects = append(subjects, *e.decided)
 		default:
 			touched = append(touched, e.key)
 		}
 	}
 	c.Next = b.to
-	return touched, decision.Sort(decided)
+	return touched, decision.Groups(subjects)
 }
 
 // announce gives changes their revisions, the next numbers of the projector's lane, and makes events of them.

@@ -75,9 +75,9 @@ func hear(ctx context.Context, tx pgx.Tx, c *view.Checkpoint, known map[offer.Ke
 	if _, err := view.Apply(ctx, tx, *c, touched, false); err != nil {
 		return err
 	}
-	for _, subject := range decision.Sort(decided) {
-		offers := view.Concerned(ctx, tx, *c, subject)
-		if subject.Kind == decision.Delivery || subject.Kind == decision.Reading { // here no receipt says which numbers its claims have
+	for _, subjects := range decision.Groups(decided) {
+		offers := view.Concerned(ctx, tx, *c, subjects)
+		if kind := subjects[0].Kind; kind == decision.Delivery || kind == decision.Reading { // here no receipt says which numbers its claims have
 			offers = func(yield func([]offer.Key, error) bool) {
 				yield([]offer.Key{claim{record: "A"}.key(), claim{record: "B"}.key()}, nil)
 			}

@@ -271,8 +271,8 @@ func (s *Stage) move(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint
 	if held != nil {
 		fault.Point("project.rows_half")
 	}
-	for _, subject := range decided {
-		n, err := s.decide(ctx, tx, b, c, held, subject)
+	for _, subjects := range decided {
+		n, err := s.decide(ctx, tx, b, c, held, subjects)
 		if err != nil {
 			return 0, err
 		}
@@ -294,9 +294,9 @@ func (s *Stage) handOver(ctx context.Context, tx pgx.Tx, b *batch, checkpoints [
 	return len(changes), view.HandOver(ctx, tx, checkpoints[0])
 }
 
-// decide folds the offers again that a decision on the subject concerns.
-func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, subject decision.Subject) (changed int, err error) {
-	for offers, err := range view.Concerned(ctx, tx, c, subject) {
+// decide folds the offers again that decisions on subjects of one tenant and kind concern: each once, however many concern it.
+func (s *Stage) decide(ctx context.Context, tx pgx.Tx, b *batch, c view.Checkpoint, held *lane.Held, subjects []decision.Subject) (changed int, err error) {
+	for offers, err := range view.Concerned(ctx, tx, c, subjects) {
 		if err != nil {
 			return 0, err
 		}
