@@ -49,6 +49,11 @@ func (v Vector) columns() (lanes []int, applied []int64) {
 	return lanes, applied
 }
 
+// covers reports whether all of these numbers have been applied.
+func (v Vector) covers(numbers []number) bool {
+	return !slices.ContainsFunc(numbers, func(n number) bool { return n.seq > v[n.lane] })
+}
+
 // A Checkpoint says how far a generation has projected one partition of observations.
 type Checkpoint struct {
 	Generation int

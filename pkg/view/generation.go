@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,8 +19,12 @@ import (
 var (
 	//go:embed make.sql
 	makeSQL string
-	//go:embed known.sql
-	knownSQL string
+	//go:embed history.sql
+	historySQL string
+	//go:embed plain.sql
+	plainSQL string
+	//go:embed decided.sql
+	decidedSQL string
 	//go:embed fill.sql
 	fillSQL string
 	//go:embed derive.sql
@@ -207,17 +212,46 @@ type Place struct {
 	Offer  uuid.UUID
 }
 
+// A Newest is an offer that history knows, and the newest observation of it.
+type Newest struct {
+	Key  offer.Key
+	Rank offer.Rank
+	// Plain says that the offer shows this, wherever what it stands on has been projected: nothing that was decided, no other
+	// observation and no time makes a difference.
+	Plain bool
+	id    uuid.UUID
+	on    []number
+}
+
+// A number is one of a lane.
+type number struct {
+	lane int
+	seq  int64
+}
+
 // History returns the next offers after a place that history knows, at most so many, and the place of the last.
-func History(ctx context.Context, q Querier, after Place, limit int) (offers []offer.Key, last Place, err error) {
-	rows, err := q.Query(ctx, knownSQL, after.Tenant, after.Offer, limit)
+func History(ctx context.Context, q Querier, after Place, limit int) (offers []Newest, last Place, err error) {
+	rows, err := q.Query(ctx, historySQL, after.Tenant, after.Offer, limit)
 	if err != nil {
 		return nil, after, fmt.Errorf("read the offers of history: %w", err)
 	}
 	last = after
-	offers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k offer.Key, err error) {
-		err = row.Scan(&last.Tenant, &last.Offer, &k.Account, &k.Record)
-		k.Tenant = last.Tenant
-		return k, err
+	offers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (n Newest, err error) {
+		var (
+			said    number
+			lane    *int
+			seq     *int64
+			content []byte
+			id      uuid.UUID
+		)
+		err = row.Scan(&last.Tenant, &last.Offer, &n.Key.Account, &n.Key.Record, &n.Rank.Strong, &n.Rank.Order, &n.Rank.Mapping, &content, &id,
+			&said.lane, &said.seq, &lane, &seq, &n.Plain)
+		n.Key.Tenant, n.id, n.Rank.ID, n.on = last.Tenant, last.Offer, offer.ObservationID(id), []number{said}
+		copy(n.Rank.Content[:], content)
+		if lane != nil {
+			n.on = append(n.on, number{*lane, *seq})
+		}
+		return n, err
 	})
 	if err != nil {
 		return nil, after, fmt.Errorf("read the offers of history: %w", err)
@@ -225,25 +259,90 @@ func History(ctx context.Context, q Querier, after Place, limit int) (offers []o
 	return offers, last, nil
 }
 
+// Keys are those of offers.
+func Keys(offers []Newest) []offer.Key {
+	keys := make([]offer.Key, len(offers))
+	for i := range offers {
+		keys[i] = offers[i].Key
+	}
+	return keys
+}
+
 // Fill writes the rows that a generation lacks of offers of a partition, as far as the partition is projected. The rows that it has
-// stay, so doing it again does nothing.
-func Fill(ctx context.Context, tx pgx.Tx, generation int, partition int32, offers []offer.Key) error {
-	list, err := Take(ctx, tx, partition)
+// stay, so doing it again does nothing. The offers were read after the checkpoint, and out of the partition's lock: the offers that
+// plainly show their newest observation are written as they were read, unless decisions were projected meanwhile, and the others are
+// folded. An offer that was claimed again meanwhile has its row.
+func Fill(ctx context.Context, tx pgx.Tx, read Checkpoint, offers []Newest) error {
+	list, err := Take(ctx, tx, read.Partition)
 	if err != nil {
 		return err
 	}
-	for _, c := range list {
-		if c.Generation != generation {
+	i := slices.IndexFunc(list, func(c Checkpoint) bool { return c.Generation == read.Generation })
+	if i < 0 {
+		return fmt.Errorf("fill generation %d: %w", read.Generation, ErrNoGeneration)
+	}
+	c := list[i]
+	if err := fill(ctx, tx, read.Applied, c, offers); err != nil {
+		return fmt.Errorf("fill generation %d with %d offers: %w", c.Generation, len(offers), err)
+	}
+	return nil
+}
+
+func fill(ctx context.Context, tx pgx.Tx, read Vector, c Checkpoint, offers []Newest) error {
+	decided, err := decidedBetween(ctx, tx, read, c.Applied)
+	if err != nil {
+		return err
+	}
+	var (
+		folded                    []offer.Key
+		tenants, accounts, record []string
+		ids, observations         [][16]byte
+		strong                    []bool
+		orders                    []int64
+		mappings                  []int
+		contents                  [][]byte
+	)
+	for i := range offers {
+		n := &offers[i]
+		if !n.Plain || decided || !c.Applied.covers(n.on) {
+			folded = append(folded, n.Key)
 			continue
 		}
-		tenants, ids := columns(offers)
-		lanes, applied := c.Applied.columns()
-		if _, err := tx.Exec(ctx, fillSQL, generation, partition, lanes, applied, tenants, ids); err != nil {
-			return fmt.Errorf("fill generation %d with %d offers: %w", generation, len(offers), err)
-		}
-		return nil
+		tenants, ids = append(tenants, n.Key.Tenant), append(ids, n.id)
+		accounts, record = append(accounts, n.Key.Account), append(record, n.Key.Record)
+		strong, orders, mappings = append(strong, n.Rank.Strong), append(orders, n.Rank.Order), append(mappings, n.Rank.Mapping)
+		contents, observations = append(contents, n.Rank.Content[:]), append(observations, n.Rank.ID)
 	}
-	return fmt.Errorf("fill generation %d: %w", generation, ErrNoGeneration)
+	if len(tenants) > 0 {
+		_, err := tx.Exec(ctx, plainSQL, c.Generation, c.Partition, tenants, ids, accounts, record, strong, orders, mappings, contents, observations)
+		if err != nil {
+			return err
+		}
+	}
+	if len(folded) > 0 {
+		tenants, ids := columns(folded)
+		lanes, applied := c.Applied.columns()
+		if _, err := tx.Exec(ctx, fillSQL, c.Generation, c.Partition, lanes, applied, tenants, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decidedBetween reports whether there are decisions behind one vector and within another.
+func decidedBetween(ctx context.Context, tx pgx.Tx, after, upTo Vector) (found bool, err error) {
+	var lanes []int
+	var from, to []int64
+	for l, n := range upTo {
+		if n > after[l] {
+			lanes, from, to = append(lanes, l), append(from, after[l]), append(to, n)
+		}
+	}
+	if len(lanes) == 0 {
+		return false, nil
+	}
+	err = tx.QueryRow(ctx, decidedSQL, lanes, from, to).Scan(&found)
+	return found, err
 }
 
 // Derive yields what a generation must hold of offers at a checkpoint, from history alone.

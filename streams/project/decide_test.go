@@ -109,6 +109,7 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 			s := &speaker{feeder: newFeeder(), words: map[int][]word{}}
 			var claimed []history.Observation
 			var moment int64 // the last that came: told in a lane of their own, in their order
+			simple := rapid.Bool().Draw(rt, "simple")
 			for i := range rapid.IntRange(1, 20).Draw(rt, "words") {
 				lane := rapid.IntRange(1, 3).Draw(rt, "lane")
 				record := rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "record")
@@ -191,6 +192,16 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					} else {
 						o.Run, o.Held = run, run != uuid.Nil && rapid.Bool().Draw(rt, "held")
 					}
+					if simple { // no time, no link and nothing but decisions say how it counts
+						if known := s.known[o.ID()]; known != nil {
+							o.Content, o.Rank = known.Content, known.Rank
+						}
+						if err := s.claim(ctx, tx, lane, o); err != nil {
+							return err
+						}
+						claimed = append(claimed, o)
+						continue
+					}
 					// Due at 1 to 5 microseconds, and valid until then; what is claimed late is recorded later.
 					o.Unresolved = !o.Implied() && rapid.Bool().Draw(rt, "unresolved")
 					o.Due, o.RecordedAt = rapid.Int64Range(0, 5).Draw(rt, "due")*1000, time.UnixMicro(rapid.Int64Range(0, 4).Draw(rt, "recorded"))
@@ -208,8 +219,15 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				}
 			}
 			c := start()
+			var other *building
 			heard, known := map[int]int{}, map[offer.Key]bool{}
 			for {
+				if other == nil && rapid.IntRange(0, 2).Draw(rt, "build") == 0 {
+					var err error
+					if other, err = build(ctx, tx, c); err != nil {
+						return err
+					}
+				}
 				var open []int
 				for _, lane := range slices.Sorted(maps.Keys(s.words)) {
 					if heard[lane] < len(s.words[lane]) {
@@ -217,6 +235,9 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 					}
 				}
 				if len(open) == 0 {
+					if err := other.filled(ctx, tx); err != nil {
+						return err
+					}
 					return documented(ctx, tx)
 				}
 				lane := rapid.SampledFrom(open).Draw(rt, "heard")
@@ -225,6 +246,11 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 				from := rapid.IntRange(0, heard[lane]).Draw(rt, "from")
 				if err := hear(ctx, tx, &c, known, s.words[lane][from:upTo]); err != nil {
 					return err
+				}
+				if other != nil {
+					if err := hear(ctx, tx, &other.Checkpoint, other.known, s.words[lane][from:upTo]); err != nil {
+						return err
+					}
 				}
 				heard[lane] = upTo
 				got, err := view.Digest(ctx, tx, 1)
@@ -244,6 +270,60 @@ func TestTheViewIsTheFoldOfClaimsAndDecisions(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// A building is a generation beside the first one, of which history was read when it was made: what is projected from then on goes
+// into both.
+type building struct {
+	view.Checkpoint
+	read   view.Checkpoint
+	offers []view.Newest
+	known  map[offer.Key]bool
+}
+
+// build makes a generation where a checkpoint stands, and reads history for it.
+func build(ctx context.Context, tx pgx.Tx, c view.Checkpoint) (b *building, err error) {
+	if _, err := tx.Exec(ctx, "SET LOCAL ROLE offerlog_project"); err != nil {
+		return nil, err
+	}
+	if err := view.Start(ctx, tx, []view.Checkpoint{c}); err != nil {
+		return nil, err
+	}
+	if err := view.Advance(ctx, tx, c); err != nil {
+		return nil, err
+	}
+	b = &building{Checkpoint: c, read: c, known: map[offer.Key]bool{}}
+	if b.Generation, err = view.Make(ctx, tx); err != nil {
+		return nil, err
+	}
+	b.Applied, b.read = maps.Clone(c.Applied), b.Checkpoint
+	b.read.Applied = maps.Clone(c.Applied)
+	b.offers, _, err = view.History(ctx, tx, view.Place{}, 10)
+	return b, err
+}
+
+// filled writes what was read, and holds the generation against the first one.
+func (b *building) filled(ctx context.Context, tx pgx.Tx) error {
+	if b == nil {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, "SET LOCAL ROLE offerlog_project"); err != nil {
+		return err
+	}
+	if err := view.Advance(ctx, tx, b.Checkpoint); err != nil {
+		return err
+	}
+	if err := view.Fill(ctx, tx, b.read, b.offers); err != nil {
+		return err
+	}
+	got, err := view.Digest(ctx, tx, b.Generation)
+	if err != nil {
+		return err
+	}
+	if want, err := view.Digest(ctx, tx, 1); err != nil || got != want {
+		return fmt.Errorf("a generation that was built at %v: got %s and error %w, want %s", b.read.Applied, got, err, want)
+	}
+	return nil
 }
 
 // documented holds the documents of all rows against the rows: from their text alone their digest is derived.

@@ -63,16 +63,16 @@ func Make(ctx context.Context, pool *pgxpool.Pool, c Command) (id int, err error
 // anybody and at any time: what is there stays. Live projection goes on beside it.
 func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers int)) error {
 	type part struct {
-		partition int32
-		offers    []offer.Key
+		read   view.Checkpoint
+		offers []view.Newest
 	}
 	parts := make(chan part) // while one is written the next one is read
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(parts)
-		return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []offer.Key) error {
+		return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []view.Newest) error {
 			select {
-			case parts <- part{c.Partition, offers}:
+			case parts <- part{c, offers}:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -87,7 +87,7 @@ func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers 
 				if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
 					return err
 				}
-				return view.Fill(ctx, tx, id, p.partition, p.offers)
+				return view.Fill(ctx, tx, p.read, p.offers)
 			})
 			if err != nil {
 				return err
@@ -103,11 +103,11 @@ func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers 
 
 // eachOffer yields the offers of history in parts of one partition, each with the checkpoint of a generation there as it stood
 // when the part was read.
-func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Checkpoint, offers []offer.Key) error) error {
+func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Checkpoint, offers []view.Newest) error) error {
 	var after view.Place
 	for {
 		var (
-			offers      []offer.Key
+			offers      []view.Newest
 			next        view.Place
 			checkpoints []view.Checkpoint
 		)
@@ -130,11 +130,11 @@ func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Ch
 }
 
 // byPartition calls f with those of offers that each checkpoint's partition has.
-func byPartition(checkpoints []view.Checkpoint, offers []offer.Key, f func(c view.Checkpoint, offers []offer.Key) error) error {
-	parts := make([][]offer.Key, len(checkpoints))
-	for _, k := range offers {
-		p := kafka.PartitionOf(k.String(), len(checkpoints))
-		parts[p] = append(parts[p], k)
+func byPartition(checkpoints []view.Checkpoint, offers []view.Newest, f func(c view.Checkpoint, offers []view.Newest) error) error {
+	parts := make([][]view.Newest, len(checkpoints))
+	for _, n := range offers {
+		p := kafka.PartitionOf(n.Key.String(), len(checkpoints))
+		parts[p] = append(parts[p], n)
 	}
 	for i, c := range checkpoints {
 		if len(parts[i]) == 0 {
@@ -313,7 +313,8 @@ func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f fun
 		if err != nil {
 			return nil, err
 		}
-		err = byPartition(checkpoints, offers, func(c view.Checkpoint, part []offer.Key) error {
+		err = byPartition(checkpoints, offers, func(c view.Checkpoint, newest []view.Newest) error {
+			part := view.Keys(newest)
 			claimed, err := view.Claimed(ctx, tx, c, part)
 			if err != nil {
 				return err

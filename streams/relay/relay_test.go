@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -205,18 +207,44 @@ func TestASlowTransactionOfOneLaneIsNotPassedOver(t *testing.T) {
 	})
 }
 
-func TestTwoProcessesShareTheLanes(t *testing.T) {
+func TestProcessesThatStartTogetherShareTheLanes(t *testing.T) {
 	onBothBrokers(t, func(t *testing.T, w *world) {
 		w.addLanes(4)
 		for _, l := range w.lanes {
 			w.store(l, "o")
 		}
-		a, stopA := w.start(Config{})
+		ctx, stop := context.WithCancel(t.Context())
+		stages, crews := make([]*Stage, 2), make([]crew, 2)
+		for i := range crews {
+			stages[i] = New(w.pool, w.cluster, Config{}, slog.New(slog.DiscardHandler))
+			crews[i].workers = map[int]*worker{}
+		}
+		for range 2 { // looks in turn
+			for i := range crews {
+				w.must(stages[i].tend(ctx, &crews[i]))
+			}
+		}
+		for i := range crews {
+			if got := len(crews[i].workers); got != 2 {
+				t.Errorf("process %d after two looks: got %d lanes, want 2", i, got)
+			}
+		}
+		stop()
+		for i := range crews {
+			crews[i].running.Wait()
+		}
+	})
+}
+
+func TestAnotherProcessTakesTheLanesOfOneThatEnds(t *testing.T) {
+	onBothBrokers(t, func(t *testing.T, w *world) {
+		w.addLanes(4)
+		for _, l := range w.lanes {
+			w.store(l, "o")
+		}
+		_, stopA := w.start(Config{})
 		b, _ := w.start(Config{})
 		w.settle()
-		if a.Stats().Lanes+b.Stats().Lanes != 4 || b.Stats().Lanes == 0 {
-			t.Errorf("got %d and %d lanes, want them shared", a.Stats().Lanes, b.Stats().Lanes)
-		}
 		stopA() // gives its lanes back at once
 		for _, l := range w.lanes {
 			w.store(l, "o")
