@@ -271,21 +271,21 @@ func Keys(offers []Newest) []offer.Key {
 // Fill writes the rows that a generation lacks of offers of a partition, as far as the partition is projected. The rows that it has
 // stay, so doing it again does nothing. The offers were read after the checkpoint, and out of the partition's lock: the offers that
 // plainly show their newest observation are written as they were read, unless decisions were projected meanwhile, and the others are
-// folded. An offer that was claimed again meanwhile has its row.
-func Fill(ctx context.Context, tx pgx.Tx, read Checkpoint, offers []Newest) error {
+// folded. An offer that was claimed again meanwhile has its row. It returns where the generation stands by now.
+func Fill(ctx context.Context, tx pgx.Tx, read Checkpoint, offers []Newest) (c Checkpoint, err error) {
 	list, err := Take(ctx, tx, read.Partition)
 	if err != nil {
-		return err
+		return c, err
 	}
 	i := slices.IndexFunc(list, func(c Checkpoint) bool { return c.Generation == read.Generation })
 	if i < 0 {
-		return fmt.Errorf("fill generation %d: %w", read.Generation, ErrNoGeneration)
+		return c, fmt.Errorf("fill generation %d: %w", read.Generation, ErrNoGeneration)
 	}
-	c := list[i]
+	c = list[i]
 	if err := fill(ctx, tx, read.Applied, c, offers); err != nil {
-		return fmt.Errorf("fill generation %d with %d offers: %w", c.Generation, len(offers), err)
+		return c, fmt.Errorf("fill generation %d with %d offers: %w", c.Generation, len(offers), err)
 	}
-	return nil
+	return c, nil
 }
 
 func fill(ctx context.Context, tx pgx.Tx, read Vector, c Checkpoint, offers []Newest) error {

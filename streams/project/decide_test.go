@@ -313,7 +313,7 @@ func (b *building) filled(ctx context.Context, tx pgx.Tx) error {
 	if err := view.Advance(ctx, tx, b.Checkpoint); err != nil {
 		return err
 	}
-	if err := view.Fill(ctx, tx, b.read, b.offers); err != nil {
+	if _, err := view.Fill(ctx, tx, b.read, b.offers); err != nil {
 		return err
 	}
 	got, err := view.Digest(ctx, tx, b.Generation)

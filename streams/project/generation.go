@@ -38,9 +38,12 @@ var (
 // A Command is what an operator does with a generation: who, and why.
 type Command struct{ Actor, Reason string }
 
-// fillAtOnce is how many offers of history, for each partition, are looked at together: those of one partition are one statement,
-// for which the partition waits.
-const fillAtOnce = 1000
+// readAtOnce is how many offers of history, for each partition, are looked at together, and writeAtOnce how many of a partition are
+// written in one transaction, for which the partition waits.
+const (
+	readAtOnce  = 1000
+	writeAtOnce = 500
+)
 
 // clearAtOnce is how many rows of a retired generation go in one transaction.
 const clearAtOnce = 10_000
@@ -62,89 +65,76 @@ func Make(ctx context.Context, pool *pgxpool.Pool, c Command) (id int, err error
 // Fill writes the rows of a generation from history, and tells progress how many offers it has looked at. It may be done again, by
 // anybody and at any time: what is there stays. Live projection goes on beside it.
 func Fill(ctx context.Context, pool *pgxpool.Pool, id int, progress func(offers int)) error {
-	type part struct {
-		read   view.Checkpoint
-		offers []view.Newest
-	}
-	parts := make(chan part) // while one is written the next one is read
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(parts)
-		return eachOffer(ctx, pool, id, func(c view.Checkpoint, offers []view.Newest) error {
-			select {
-			case parts <- part{c, offers}:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	done, live := 0, false
+	p, err := readPage(ctx, pool, id, view.Place{})
+	for err == nil && len(p.offers) > 0 {
+		var next page
+		g, ctx := errgroup.WithContext(ctx)
+		if live {
+			g.SetLimit(1) // one after the other: the live batches need what they can get
+		}
+		g.Go(func() (err error) {
+			live, err = p.write(ctx, pool, func(offers int) { done += offers; progress(done) })
+			return err
 		})
+		g.Go(func() (err error) {
+			next, err = readPage(ctx, pool, id, p.last)
+			return err
+		})
+		err = g.Wait()
+		p = next
+	}
+	return err
+}
+
+// A page is offers of history, behind those of the page before, with the checkpoints of a generation as they stood when it was read.
+type page struct {
+	checkpoints []view.Checkpoint
+	offers      []view.Newest
+	last        view.Place
+}
+
+func readPage(ctx context.Context, pool *pgxpool.Pool, id int, after view.Place) (p page, err error) {
+	err = postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
+		if p.checkpoints, err = checkpointsOf(ctx, tx, id); err == nil {
+			p.offers, p.last, err = view.History(ctx, tx, after, readAtOnce*len(p.checkpoints)) // none where nothing is projected yet
+		}
+		return err
 	})
-	g.Go(func() error {
-		done := 0
-		for p := range parts {
+	return p, err
+}
+
+// write fills the generation with the page, and reports whether something was projected meanwhile.
+func (p *page) write(ctx context.Context, pool *pgxpool.Pool, written func(offers int)) (live bool, err error) {
+	for i, offers := range byPartition(p.checkpoints, p.offers) {
+		for part := range slices.Chunk(offers, writeAtOnce) {
 			err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) error {
 				// What a crash of the server takes back is found missing, and whatever commits later makes it durable.
 				if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
 					return err
 				}
-				return view.Fill(ctx, tx, p.read, p.offers)
+				at, err := view.Fill(ctx, tx, p.checkpoints[i], part)
+				live = live || at.Next != p.checkpoints[i].Next
+				return err
 			})
 			if err != nil {
-				return err
+				return false, err
 			}
 			fault.Point("generation.built_half")
-			done += len(p.offers)
-			progress(done)
-		}
-		return nil
-	})
-	return g.Wait()
-}
-
-// eachOffer yields the offers of history in parts of one partition, each with the checkpoint of a generation there as it stood
-// when the part was read.
-func eachOffer(ctx context.Context, pool *pgxpool.Pool, id int, f func(c view.Checkpoint, offers []view.Newest) error) error {
-	var after view.Place
-	for {
-		var (
-			offers      []view.Newest
-			next        view.Place
-			checkpoints []view.Checkpoint
-		)
-		err := postgres.InTx(ctx, pool, postgres.Project, func(tx pgx.Tx) (err error) {
-			if checkpoints, err = checkpointsOf(ctx, tx, id); err == nil {
-				offers, next, err = view.History(ctx, tx, after, fillAtOnce*len(checkpoints))
-			}
-			return err
-		})
-		if err != nil || len(checkpoints) == 0 { // nothing is projected yet
-			return err
-		}
-		if err := byPartition(checkpoints, offers, f); err != nil {
-			return err
-		}
-		if after = next; len(offers) < fillAtOnce*len(checkpoints) {
-			return nil
+			written(len(part))
 		}
 	}
+	return live, nil
 }
 
-// byPartition calls f with those of offers that each checkpoint's partition has.
-func byPartition(checkpoints []view.Checkpoint, offers []view.Newest, f func(c view.Checkpoint, offers []view.Newest) error) error {
+// byPartition parts offers as the partitions of checkpoints have them.
+func byPartition(checkpoints []view.Checkpoint, offers []view.Newest) [][]view.Newest {
 	parts := make([][]view.Newest, len(checkpoints))
 	for _, n := range offers {
 		p := kafka.PartitionOf(n.Key.String(), len(checkpoints))
 		parts[p] = append(parts[p], n)
 	}
-	for i, c := range checkpoints {
-		if len(parts[i]) == 0 {
-			continue
-		}
-		if err := f(c, parts[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return parts
 }
 
 // checkpointsOf returns the checkpoints of a generation that is not retired, by partition.
@@ -307,38 +297,44 @@ func manifest(ctx context.Context, tx pgx.Tx, id int, checkpoints []view.Checkpo
 func derive(ctx context.Context, tx pgx.Tx, checkpoints []view.Checkpoint, f func(c view.Checkpoint, offers []offer.Key) error) ([]view.TenantPart, error) {
 	parts := map[string]view.Part{}
 	var after view.Place
-	atOnce := fillAtOnce * len(checkpoints)
+	atOnce := readAtOnce * len(checkpoints)
 	for more := atOnce > 0; more; { // else nothing is projected yet
 		offers, next, err := view.History(ctx, tx, after, atOnce)
 		if err != nil {
 			return nil, err
 		}
-		err = byPartition(checkpoints, offers, func(c view.Checkpoint, newest []view.Newest) error {
-			part := view.Keys(newest)
-			claimed, err := view.Claimed(ctx, tx, c, part)
-			if err != nil {
-				return err
+		for i, part := range byPartition(checkpoints, offers) {
+			if len(part) == 0 {
+				continue
 			}
-			for tenant, in := range claimed {
-				parts[tenant] = parts[tenant].Plus(view.Part{Inputs: in})
+			if err := deriveOf(ctx, tx, checkpoints[i], view.Keys(part), parts, f); err != nil {
+				return nil, err
 			}
-			list, err := view.Derive(ctx, tx, c, part)
-			if err != nil {
-				return err
-			}
-			for _, o := range list {
-				p := parts[o.Key.Tenant]
-				p.Add(o)
-				parts[o.Key.Tenant] = p
-			}
-			return f(c, part)
-		})
-		if err != nil {
-			return nil, err
 		}
 		after, more = next, len(offers) == atOnce
 	}
 	return byTenant(parts), nil
+}
+
+// deriveOf adds what a generation must hold of offers of one partition.
+func deriveOf(ctx context.Context, tx pgx.Tx, c view.Checkpoint, offers []offer.Key, parts map[string]view.Part, f func(c view.Checkpoint, offers []offer.Key) error) error {
+	claimed, err := view.Claimed(ctx, tx, c, offers)
+	if err != nil {
+		return err
+	}
+	for tenant, in := range claimed {
+		parts[tenant] = parts[tenant].Plus(view.Part{Inputs: in})
+	}
+	list, err := view.Derive(ctx, tx, c, offers)
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		p := parts[o.Key.Tenant]
+		p.Add(o)
+		parts[o.Key.Tenant] = p
+	}
+	return f(c, offers)
 }
 
 // byTenant lists parts by tenant.
