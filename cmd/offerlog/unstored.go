@@ -183,8 +183,8 @@ func planUnstored(ctx context.Context, tx pgx.Tx, counts map[receipt.Key]int64, 
 	return nil
 }
 
-// bringIn puts the records on the topic of replays, at most rate a second, and waits for what becomes of each lot: beside live work,
-// and never in front of it. Whoever interrupts it does it again: what has come in is a repeat.
+// bringIn puts the records on the topic of replays, at most rate deliveries a second, and waits for what becomes of each lot: beside
+// live work, and never in front of it. Whoever interrupts it does it again: what has come in is a repeat.
 func (a *app) bringIn(ctx context.Context, u *unstored, rate int) (came []replay.Tally, err error) {
 	if len(u.missed) == 0 {
 		return nil, nil
@@ -199,9 +199,11 @@ func (a *app) bringIn(ctx context.Context, u *unstored, rate int) (came []replay
 		return nil, err
 	}
 	defer pool.Close()
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	var lot []*kgo.Record
+	var (
+		lot   []*kgo.Record
+		n     int // deliveries in it: a record may carry many
+		began = time.Now()
+	)
 	put := func() error {
 		if len(lot) == 0 {
 			return nil
@@ -221,7 +223,8 @@ func (a *app) bringIn(ctx context.Context, u *unstored, rate int) (came []replay
 		if err != nil {
 			return came, err
 		}
-		if lot = append(lot, again(r, u.sel.Topic)); len(lot) < rate {
+		lot, n = append(lot, again(r, u.sel.Topic)), n+len(u.keys(r))
+		if n < rate {
 			continue
 		}
 		if err := put(); err != nil {
@@ -231,8 +234,9 @@ func (a *app) bringIn(ctx context.Context, u *unstored, rate int) (came []replay
 		select {
 		case <-ctx.Done():
 			return came, ctx.Err()
-		case <-second.C:
+		case <-time.After(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(rate)))): // their time at the rate
 		}
+		n, began = 0, time.Now()
 	}
 	return came, put()
 }
