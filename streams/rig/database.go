@@ -62,7 +62,7 @@ func Restored(t testing.TB, dsn string) string {
 	t.Helper()
 	server := PostgresServer(t)
 	if os.Getenv("OFFERLOG_TEST_POSTGRES") == "" {
-		other, err := localserver.StartPostgres(t.Context(), Folder(t), 0, "fsync=off")
+		other, err := localserver.StartPostgres(t.Context(), Folder(t), 0, "fsync=off", maxWAL)
 		if err != nil {
 			t.Fatalf("rig: start another server: %v", err)
 		}

@@ -12,6 +12,9 @@ import (
 	"github.com/offerlog/offerlog/pkg/localserver"
 )
 
+// maxWAL bounds what a server's log takes of the memory that its folder may lie in.
+const maxWAL = "max_wal_size=512MB"
+
 const postgresImage = "postgres:18"
 
 // PostgresServer returns a DSN with a superuser's rights on a PostgreSQL server that all tests of this process share.
@@ -38,7 +41,7 @@ var postgresServer = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, err := localserver.StartPostgres(ctx, dir, 0, "fsync=off")
+	server, err := localserver.StartPostgres(ctx, dir, 0, "fsync=off", maxWAL)
 	if err != nil {
 		return "", err
 	}

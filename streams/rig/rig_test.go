@@ -170,3 +170,16 @@ func finalized(t *testing.T, addr, feature string) int16 {
 	}
 	return 0
 }
+
+func TestServersLieInMemoryOnlyWhereThereIsRoom(t *testing.T) {
+	if got := memory(t.TempDir()); got != "" && !strings.HasPrefix(got, "/dev/shm") {
+		t.Errorf("a folder on a disk: got %q, want the usual one", got)
+	}
+	if got := memory("/dev/shm/no-such-folder"); got != "" {
+		t.Errorf("no folder: got %q, want the usual one", got)
+	}
+	t.Setenv("OFFERLOG_SOAK", "1")
+	if got := memory("/dev/shm"); got != "" {
+		t.Errorf("a long campaign: got %q, want the usual one", got)
+	}
+}
