@@ -114,15 +114,17 @@ func (a *app) explain(ctx context.Context, account, record string, p past) (x ex
 		if err != nil {
 			return err
 		}
-		receipts := map[offer.DeliveryID]*receipt.Document{}
 		for _, c := range found {
 			o := &c.Observation
-			if _, known := receipts[o.Delivery]; !known {
-				if receipts[o.Delivery], err = acceptance(ctx, tx, o.Delivery); err != nil {
-					return err
-				}
+			said := candidate{Rule: c.Rule, Counts: countsText[c.Standing], Sightings: c.Sightings, Document: o.Document()}
+			if o.Implied() {
+				said.Receipt, err = acceptance(ctx, tx, o.Delivery)
+			} else {
+				said.Receipt, err = receipt.Stating(ctx, tx, o.Delivery, o.Lane, o.Seq)
 			}
-			said := candidate{Rule: c.Rule, Counts: countsText[c.Standing], Sightings: c.Sightings, Document: o.Document(), Receipt: receipts[o.Delivery]}
+			if err != nil {
+				return err
+			}
 			if c.Item != (offer.Item{}) {
 				said.ItemLinked = &c.Item
 			}

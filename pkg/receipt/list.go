@@ -18,6 +18,8 @@ var (
 	ofSQL string
 	//go:embed at.sql
 	atSQL string
+	//go:embed stating.sql
+	statingSQL string
 	//go:embed latest.sql
 	latestSQL string
 	//go:embed list.sql
@@ -109,6 +111,19 @@ func Of(ctx context.Context, q Querier, id offer.DeliveryID) ([]Document, error)
 		return nil, fmt.Errorf("read the attempts of delivery %s: %w", id, err)
 	}
 	return list, nil
+}
+
+// Stating returns the acceptance whose payload a delivery of the transaction's tenant has stated number seq of a lane with; nil: its
+// receipt has expired. Another acceptance of the same key, later, is another payload.
+func Stating(ctx context.Context, q Querier, id offer.DeliveryID, lane int, seq int64) (*Document, error) {
+	list, err := list(ctx, q, statingSQL, uuid.UUID(id), lane, seq)
+	if err != nil {
+		return nil, fmt.Errorf("find what states number %d of lane %d: %w", seq, lane, err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return &list[0], nil
 }
 
 // At returns the attempts at positions that are decided, of the transaction's tenant, in the order in which they were.

@@ -1,14 +1,18 @@
 package ingest_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/streams"
 	"github.com/offerlog/offerlog/streams/ingest"
 	"github.com/offerlog/offerlog/streams/janitor"
@@ -74,6 +78,40 @@ func TestS_000_54_an_old_key_comes_again_after_its_horizon(t *testing.T) {
 			}
 			s.verify()
 		})
+	}
+}
+
+// A key that is taken once more after its horizon has another payload, in which a row of the first stands elsewhere or nowhere.
+func TestWhatStatesAnObservationIsThePayloadThatItWasReadFrom(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, ""))
+	s.Publish(delivery("E1", "["+row("A", 1, "1")+"]"))
+	s.SettleOffers()
+	stating := func(record string) *receipt.Document {
+		where := "FROM audit_v1.observation AS o WHERE o.record = $1"
+		lane, seq := ask[int](s, "SELECT o.lane "+where, record), ask[int64](s, "SELECT o.seq "+where, record)
+		id := offer.DeliveryID(ask[uuid.UUID](s, "SELECT o.delivery "+where, record))
+		var found *receipt.Document
+		s.asAuditor(func(ctx context.Context, tx pgx.Tx) (err error) {
+			found, err = receipt.Stating(ctx, tx, id, lane, seq)
+			return err
+		})
+		return found
+	}
+	first := stating("A")
+	if first == nil || first.Rows != 1 {
+		t.Fatalf("got %+v, want the acceptance of one row", first)
+	}
+	s.tidy(401 * day)
+	s.Publish(delivery("E1", "["+row("B", 1, "1")+","+row("A", 1, "1")+"]"))
+	s.SettleOffers()
+	s.wantTally("E1", "accepted 2")
+	if got := stating("A"); got != nil {
+		t.Errorf("got the acceptance of %d rows, want none: the receipt of the first has expired", got.Rows)
+	}
+	if got := stating("B"); got == nil || got.Rows != 2 {
+		t.Errorf("got %+v, want the acceptance of two rows", got)
 	}
 }
 
