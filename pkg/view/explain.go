@@ -35,6 +35,7 @@ const (
 	RuleOlderTime    = "older_observed_at"
 	RuleOlderMapping = "older_mapping_version"
 	RuleTie          = "tie_by_digest" // the sources do not say which is newer; the greater content digest is shown
+	RuleTwin         = "tie_by_id"     // another feed says the same; the greater id is shown
 )
 
 // A Candidate is an observation that an offer could show.
@@ -99,8 +100,10 @@ func beaten(c, winner offer.Rank) string {
 		return RuleOlderTime
 	case c.Mapping != winner.Mapping:
 		return RuleOlderMapping
+	case c.Content != winner.Content:
+		return RuleTie
 	}
-	return RuleTie
+	return RuleTwin
 }
 
 // Applied is how far the view of an offer of the transaction's tenant has come: what Explain gives at it is why the view shows

@@ -16,6 +16,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/decision"
 	"github.com/offerlog/offerlog/pkg/history"
 	"github.com/offerlog/offerlog/pkg/offer"
+	"github.com/offerlog/offerlog/pkg/postgres"
 	"github.com/offerlog/offerlog/pkg/tick"
 	"github.com/offerlog/offerlog/pkg/view"
 )
@@ -392,6 +393,36 @@ func explained(ctx context.Context, tx pgx.Tx, c view.Checkpoint, folded map[off
 		}
 	}
 	return nil
+}
+
+// What ranks equal in all that a source says is told as what it is: another content, or the same one once more.
+func TestATieSaysWhatDecidesIt(t *testing.T) {
+	in := install(t, fake(t), 1)
+	in.start()
+	var claims []history.Observation
+	for i, c := range []claim{{record: "A", version: 1, price: "1"}, {record: "A", version: 1, price: "1", feed: "other"},
+		{record: "B", version: 1, price: "1"}, {record: "B", version: 1, price: "2", feed: "other"}} {
+		claims = append(claims, c.observation(t, numberedDelivery(i)))
+	}
+	in.say(10, claims...)
+	in.settle()
+	for record, want := range map[string]string{"A": view.RuleTwin, "B": view.RuleTie} {
+		err := postgres.AsTenant(t.Context(), in.pool, postgres.Audit, "t1", func(tx pgx.Tx) error {
+			id := claim{record: record}.key().ID()
+			at, err := view.Applied(t.Context(), tx, id)
+			if err != nil {
+				return err
+			}
+			list, err := view.Explain(t.Context(), tx, id, at, nil)
+			if err == nil && (len(list) != 2 || list[0].Rule != view.RuleWins || list[1].Rule != want) {
+				t.Errorf("record %s: got %+v, want the second to be %s", record, list, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (s *speaker) claimsUpTo(heard map[int]int) func(yield func(history.Event) bool) {
