@@ -8,7 +8,10 @@ import (
 
 var everything = []string{"ingest", "relay", "project"}
 
-func TestRandomKills(t *testing.T) { randomKills(t, 2_000, 5) }
+func TestRandomKills(t *testing.T) {
+	t.Parallel() // with the tests that wait for sessions and leases as it does
+	randomKills(t, 2_000, 5)
+}
 
 func TestSoakRandomKills(t *testing.T) {
 	if os.Getenv("OFFERLOG_SOAK") == "" {

@@ -10,6 +10,7 @@ import (
 // A worker that stands still past its session loses its partitions, or its lane, to another, which does its work. When it
 // goes on it changes nothing, notices, and works again.
 func TestPausedWorkerIsFenced(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		role  string

@@ -78,6 +78,7 @@ var deaths = []struct {
 }
 
 func TestS_000_34_EachFaultPoint(t *testing.T) {
+	t.Parallel()
 	var points []string
 	for _, group := range deaths {
 		for _, d := range group.list {
