@@ -39,6 +39,9 @@ var decisionsSQL string
 //go:embed settle.sql
 var settleSQL string
 
+//go:embed reopen.sql
+var reopenSQL string
+
 //go:embed replayed.sql
 var replayedSQL string
 
@@ -180,6 +183,15 @@ func Decide(ctx context.Context, tx pgx.Tx, decisions []*Decision) error {
 	}
 	if _, err := tx.Exec(ctx, decideSQL, tenants, entries, verdicts, deliveries, releases, actors, reasons, commands, lanes, seqs, recorded); err != nil {
 		return fmt.Errorf("store %d decisions on quarantine: %w", n, err)
+	}
+	return nil
+}
+
+// Reopen opens the entries again whose corrections came to nothing, since an operator has let references go unread. Where one is still on
+// its way, what becomes of it settles the entry.
+func Reopen(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, reopenSQL); err != nil {
+		return fmt.Errorf("open entries again whose corrections were let go: %w", err)
 	}
 	return nil
 }

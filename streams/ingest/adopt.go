@@ -15,6 +15,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/lane"
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
+	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/streams"
 )
@@ -47,10 +48,14 @@ func (c *LaneAdopt) apply(ctx context.Context, tx pgx.Tx, st *settlement, e *eve
 	if errors.Is(err, lane.ErrOtherHalt) {
 		return refusal("", "%v", err), nil
 	}
-	if err == nil && c.Topic == streams.Replays { // what is let go are references, and nobody else sends those again
-		err = replay.Again(ctx, tx)
+	if err != nil || c.Topic != streams.Replays {
+		return nil, err
 	}
-	return nil, err
+	// What is let go are references, and nobody else sends those again.
+	if err := replay.Again(ctx, tx); err != nil {
+		return nil, err
+	}
+	return nil, quarantine.Reopen(ctx, tx)
 }
 
 // AdoptCommands lets a halted lane of the commands themselves go on, which cannot read the command that would: the decision is

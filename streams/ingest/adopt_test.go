@@ -195,3 +195,42 @@ func TestAReplayGoesOnPastReferencesThatWereLetGo(t *testing.T) {
 	}
 	s.verify()
 }
+
+// A correction whose reference was let go unread has not happened, so its entry is open again.
+func TestACorrectionThatWasLetGoIsReleasedAgain(t *testing.T) {
+	s := newScene(t, pipeline.Options{})
+	w := s.StartIngest(ingest.Config{}, s.Archive)
+	relay := s.Start(pipeline.Relay)
+	s.Start(pipeline.Project)
+	s.ApplyFeed(specOf(t, ""))
+	s.Feed(s.rng, delivery("D", priced("A 119", "B 20")))
+	s.SettleOffers()
+	s.Feed(s.rng, delivery("E", priced("A 99", "B 21"))) // other content under the same versions
+	s.SettleOffers()
+	entries := s.entries("t1")
+	s.release("t1", entries[0].ID) // from now on ingest reads the topic
+	relay.Stop()
+	if refusal := s.decideEntries(streams.QuarantineReleaseType, "t1", entries[1].ID); refusal != "" {
+		t.Fatal(refusal)
+	}
+	w.Stop()
+	s.Start(pipeline.Relay)
+	s.Until("the reference to be in the topic", func(context.Context) (bool, error) { return len(s.Committed(streams.Replays)) == 2, nil })
+	upTo := s.Committed(streams.Replays)[1].Offset + 1
+	s.deleteRecordsOf(streams.Replays, 0, upTo)
+	s.StartIngest(ingest.Config{}, s.Archive)
+	s.Until("the partition to halt", s.asked("SELECT count(*) = 1 FROM audit_v1.halt"))
+	from := ask[int64](s, "SELECT h.from_offset FROM audit_v1.halt AS h")
+	if got := s.adopt(ingest.LaneAdopt{Topic: streams.Replays, Partition: 0, Halt: "log_gap", From: from, To: upTo}); got != "" {
+		t.Fatalf("refused: %s", got)
+	}
+	if open := s.entry("t1"); open.ID != entries[1].ID {
+		t.Errorf("got entry %s open, want %s", open.ID, entries[1].ID)
+	}
+	if refusal := s.decideEntries(streams.QuarantineReleaseType, "t1", entries[1].ID); refusal != "" {
+		t.Fatal(refusal)
+	}
+	s.Until("the correction to be read", s.asked("SELECT count(*) = 2 FROM audit_v1.replay"))
+	s.wantPrices("A 99, B 21")
+	s.verify()
+}
