@@ -28,7 +28,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say why an offer shows what it shows: the winner, and the rule that keeps each other claim from being shown",
 		Long: "Prints every observation of the offer, the highest rank first: how often it was restated, which delivery stated it, where its\n" +
 			"evidence lies, and why it is shown or not. One that does not count has the word of what keeps it out: held, rejected, braked,\n" +
-			"superseded, retracted, suspended, older_reading, snapshot_passed, future, expired, unresolved.\n\n" +
+			"superseded, retracted, suspended, older_reading, snapshot_passed, snapshot_has, future, expired, unresolved.\n\n" +
 			"With --raw it writes exactly the bytes of the row that is shown, as the supplier sent them, and says on standard error where they\n" +
 			"stand. They are read from the archive again.",
 		Example: "  offerlog explain ACC-1 AX-440-R2\n  offerlog explain ACC-1 AX-440-R2 --known-at 2026-03-01T08:00:00Z --json\n" +

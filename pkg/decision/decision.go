@@ -466,10 +466,8 @@ func (in InForce) Claim(tenant string, delivery offer.DeliveryID, mapping int, r
 	if d := in.last[of]; d.Kind == Delivery && d.Standing == NotCounting {
 		return NotCounting
 	}
-	for _, d := range in.readings[of] {
-		if d.Mapping > mapping && !in.void(tenant, d.Feed, d.Mapping) {
-			return NotCounting
-		}
+	if in.readSince(of, mapping) {
+		return NotCounting
 	}
 	switch d, ok := in.last[subject{tenant, run}]; {
 	case run == uuid.Nil:
@@ -480,6 +478,21 @@ func (in InForce) Claim(tenant string, delivery offer.DeliveryID, mapping int, r
 		return NotCounting
 	}
 	return Partial
+}
+
+// readSince reports whether a delivery was read under a newer mapping version that is in force.
+func (in InForce) readSince(of subject, mapping int) bool {
+	for _, d := range in.readings[of] {
+		if d.Mapping > mapping && !in.void(of.tenant, d.Feed, d.Mapping) {
+			return true
+		}
+	}
+	return false
+}
+
+// Read reports whether it is what a feed's mapping version reads that a delivery says.
+func (in InForce) Read(tenant, feed string, delivery offer.DeliveryID, mapping int) bool {
+	return !in.void(tenant, feed, mapping) && !in.readSince(subject{tenant, uuid.UUID(delivery)}, mapping)
 }
 
 // void reports whether a mapping version of a feed is out of force.

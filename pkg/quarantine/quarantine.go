@@ -165,8 +165,8 @@ type Reread struct {
 	Rejected []int // rows
 }
 
-// ResolveRows resolves the rows of deliveries that an earlier reading had set aside, and that this one does not reject.
-func ResolveRows(ctx context.Context, tx pgx.Tx, read []Reread) error {
+// ResolveReread resolves what earlier readings of deliveries had set aside, whole or by row, and this one does not reject.
+func ResolveReread(ctx context.Context, tx pgx.Tx, read []Reread) error {
 	if len(read) == 0 {
 		return nil
 	}
@@ -182,7 +182,7 @@ func ResolveRows(ctx context.Context, tx pgx.Tx, read []Reread) error {
 		}
 	}
 	if _, err := tx.Exec(ctx, rereadSQL, tenants, deliveries, ofTenants, ofDeliveries, rows); err != nil {
-		return fmt.Errorf("resolve the rows of %d deliveries: %w", len(read), err)
+		return fmt.Errorf("resolve what was set aside of %d deliveries: %w", len(read), err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
--- Bring the history of offers: of those that deliveries ($1) have claims of in any reading, and of those named ($2).
+-- Bring the history of offers, and that their accounts have had them: of those that deliveries ($1) have claims of in any reading, and of those named ($2).
 WITH concerned AS (
     SELECT x.offer
       FROM delivery_reading AS a
@@ -13,6 +13,12 @@ WITH concerned AS (
 fresh AS (
     INSERT INTO pg_temp.brought (offer) SELECT c.offer FROM concerned AS c ON CONFLICT (offer) DO NOTHING
     RETURNING offer),
+recorded AS (
+    INSERT INTO pg_temp.snapshot_record
+    SELECT r.*
+      FROM fresh AS f
+     CROSS JOIN LATERAL (SELECT r.* FROM snapshot_account AS a JOIN public.snapshot_record AS r ON (r.tenant, r.account) = (a.tenant, a.account)
+                          WHERE a.tenant = current_tenant() AND r.offer = f.offer OFFSET 0) AS r),
 observed AS (
     INSERT INTO pg_temp.observation
     SELECT o.*

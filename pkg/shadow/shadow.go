@@ -1,7 +1,7 @@
 // Package shadow lets a transaction add to history beside everybody: what it writes it alone sees, and at its end nothing of it is
 // left.
 //
-// It owns temporary tables with the names of observation, sighting and decision. PostgreSQL looks among a session's temporary
+// It owns temporary tables with the names of observation, sighting, decision and snapshot_record. PostgreSQL looks among a session's temporary
 // tables first, so after Begin whatever the transaction asks by these names, the function fold included, is answered from them: the
 // statements by which ingest writes, and the rule by which offers are shown, are the ones that are used for real. Nobody waits for
 // it, since it takes no lock that anybody else wants.

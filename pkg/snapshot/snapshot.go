@@ -25,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/offerlog/offerlog/pkg/decision"
+	"github.com/offerlog/offerlog/pkg/offer"
 )
 
 var (
@@ -38,6 +39,8 @@ var (
 	newestSQL string
 	//go:embed lacking.sql
 	lackingSQL string
+	//go:embed is_read.sql
+	isReadSQL string
 	//go:embed judge.sql
 	judgeSQL string
 )
@@ -144,6 +147,55 @@ func newest(ctx context.Context, tx pgx.Tx, at decision.Account, without []uuid.
 	return &list[0], nil
 }
 
+// A Reading is a page of a snapshot as this transaction reads it under another mapping version.
+type Reading struct {
+	Delivery offer.DeliveryID
+	Mapping  int
+	Rejected int // rows
+}
+
+// IsRead reports whether a snapshot says which records it has, as its pages are read: each is under a mapping version that is in
+// force, and no row is rejected by the newest. Decisions and readings are those that this transaction is about to record.
+func IsRead(ctx context.Context, tx pgx.Tx, at decision.Account, s *Snapshot, decisions []*decision.Decision, readings []Reading) (is bool, err error) {
+	var (
+		deliveries         []uuid.UUID
+		versions, rejected []int
+		_, m               = changes(at, decisions)
+	)
+	for _, r := range readings {
+		deliveries, versions, rejected = append(deliveries, uuid.UUID(r.Delivery)), append(versions, r.Mapping), append(rejected, r.Rejected)
+	}
+	if err := tx.QueryRow(ctx, isReadSQL, at.Tenant, s.Run, s.Feed, deliveries, versions, rejected, m.feeds, m.versions, m.standings).Scan(&is); err != nil {
+		return false, fmt.Errorf("look how snapshot %s is read: %w", s.Run, err)
+	}
+	return is, nil
+}
+
+// What decisions say of deliveries that are read under a mapping version, and of mapping versions, in columns.
+type changed struct {
+	deliveries []uuid.UUID // of readings
+	feeds      []string
+	versions   []int
+	standings  []int16
+}
+
+func changes(at decision.Account, decisions []*decision.Decision) (readings, mappings changed) {
+	for _, d := range decisions {
+		to := &mappings
+		switch {
+		case d.Tenant != at.Tenant:
+			continue
+		case d.Kind == decision.Reading:
+			to = &readings
+		case d.Kind != decision.Mapping:
+			continue
+		}
+		to.deliveries, to.feeds = append(to.deliveries, uuid.UUID(d.Delivery)), append(to.feeds, d.Feed)
+		to.versions, to.standings = append(to.versions, d.Mapping), append(to.standings, int16(d.Standing))
+	}
+	return readings, mappings
+}
+
 // lackingAtOnce is how many records Lacking returns at most.
 const lackingAtOnce = 2000
 
@@ -151,24 +203,10 @@ const lackingAtOnce = 2000
 // with all of them, or with those that the numbers claim; some thousands at once. decisions are those that this transaction is
 // about to record: by them too pages are read otherwise than before.
 func Lacking(ctx context.Context, tx pgx.Tx, at decision.Account, s *Snapshot, all bool, n Numbers, decisions []*decision.Decision, f func(records []string) error) error {
-	var (
-		deliveries         []uuid.UUID
-		feeds, ofMappings  []string
-		versions, mappings []int
-		standings          []int16
-	)
-	for _, d := range decisions {
-		switch {
-		case d.Tenant != at.Tenant:
-		case d.Kind == decision.Reading:
-			deliveries, feeds, versions = append(deliveries, uuid.UUID(d.Delivery)), append(feeds, d.Feed), append(versions, d.Mapping)
-		case d.Kind == decision.Mapping:
-			ofMappings, mappings, standings = append(ofMappings, d.Feed), append(mappings, d.Mapping), append(standings, int16(d.Standing))
-		}
-	}
+	r, m := changes(at, decisions)
 	for after := uuid.Nil; ; {
 		rows, err := tx.Query(ctx, lackingSQL, at.Tenant, at.Name, s.Run, s.AsOf, all, after, n.Lanes, n.After, n.Last, lackingAtOnce,
-			deliveries, feeds, versions, ofMappings, mappings, standings)
+			r.deliveries, r.feeds, r.versions, m.feeds, m.versions, m.standings)
 		if err != nil {
 			return fmt.Errorf("find what snapshot %s lacks: %w", s.Run, err)
 		}

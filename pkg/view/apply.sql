@@ -20,9 +20,9 @@ changed AS (
        SET strong = excluded.strong, ord = excluded.ord, mapping_version = excluded.mapping_version, content = excluded.content,
            observation = excluded.observation, deleted = excluded.deleted, flags = excluded.flags,
            item = excluded.item
-     -- The rank, as offer.Rank compares it. Only a decision makes it fall.
+     -- The rank, as offer.Rank compares it. Only a decision makes it fall, or that a snapshot has a record which it was taken to lack.
      WHERE (excluded.observation, excluded.flags, excluded.item) IS DISTINCT FROM (c.observation, c.flags, c.item)
-       AND ($7 OR c.observation IS NULL
+       AND ($7 OR c.observation IS NULL OR c.mapping_version = 0
             OR (excluded.strong, excluded.ord, excluded.mapping_version, excluded.content, excluded.observation)
             >= (c.strong, c.ord, c.mapping_version, c.content, c.observation))
     RETURNING c.tenant, c.offer, c.strong, c.ord, c.observation, c.flags, c.item,

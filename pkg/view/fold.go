@@ -36,6 +36,11 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		decision.Standing
 	}
 	all := map[offer.Key]map[offer.ObservationID]standing{}
+	type of struct {
+		offer.Key
+		run uuid.UUID
+	}
+	has := map[of]bool{} // the runs that have the record, as their deliveries are read
 	for e := range events {
 		claim := &e.Claim
 		if e.Sighting != nil {
@@ -43,6 +48,9 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		}
 		if all[e.Key] == nil {
 			all[e.Key] = map[offer.ObservationID]standing{}
+		}
+		if !e.Implied() && in.Read(e.Key.Tenant, e.Feed, claim.Delivery, e.Rank.Mapping) {
+			has[of{e.Key, claim.Run}] = true
 		}
 		best := all[e.Key][e.Observation.ID()].Standing
 		if come := in.Come(e.Key.Tenant); claim.Due <= max(come, claim.RecordedAt.UnixNano()) && !e.Content.Ended(max(come, e.RecordedAt.UnixNano())) {
@@ -65,7 +73,7 @@ func Fold(events iter.Seq[history.Event], in decision.InForce) map[offer.Key]Off
 		for _, o := range observations {
 			switch {
 			case !counts(&o):
-			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order):
+			case o.Implied() && snapshots.Replaced(decision.Account{Tenant: key.Tenant, Name: key.Account}, o.Run, o.Rank.Order), o.Implied() && has[of{key, o.Run}]:
 			case winner == nil || o.Rank.Compare(winner.Rank) > 0:
 				winner = &o
 			}

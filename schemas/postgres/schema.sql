@@ -58,6 +58,28 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                                                         AND later.n > d.n
                                                         AND later.seq <= upto[array_position(lanes, later.lane)]))
                      THEN 'snapshot_passed' END,
+                -- So is one of a record that the snapshot has after all, as its pages are read by now.
+                CASE WHEN o.mapping_version = 0
+                      AND EXISTS (SELECT
+                                    FROM (SELECT x.lane, x.seq, x.delivery, x.feed, x.mapping_version
+                                            FROM observation AS x
+                                           WHERE (x.tenant, x.run, x.offer) = (of_tenant, o.run, of_offer)
+                                             AND x.mapping_version > 0
+                                           UNION ALL
+                                          SELECT s.lane, s.seq, s.delivery, x.feed, x.mapping_version
+                                            FROM sighting AS s
+                                            JOIN observation AS x ON (x.tenant, x.offer, x.strong, x.ord, x.id) = (s.tenant, s.offer, s.strong, s.ord, s.observation)
+                                           WHERE (s.tenant, s.run, s.offer) = (of_tenant, o.run, of_offer)) AS c
+                                   WHERE c.seq <= upto[array_position(lanes, c.lane)]
+                                     AND NOT void(of_tenant, c.feed, c.mapping_version, lanes, upto)
+                                     AND NOT EXISTS (SELECT
+                                                       FROM decision AS d
+                                                      WHERE (d.tenant, d.delivery) = (of_tenant, c.delivery)
+                                                        AND d.kind = 'reading'
+                                                        AND d.mapping_version > c.mapping_version
+                                                        AND d.seq <= upto[array_position(lanes, d.lane)]
+                                                        AND NOT void(d.tenant, d.feed, d.mapping_version, lanes, upto)))
+                     THEN 'snapshot_has' END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
                      THEN 'expired' END,
                 CASE WHEN o.unresolved AND l.item IS NULL THEN 'unresolved' END)

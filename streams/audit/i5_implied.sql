@@ -10,6 +10,15 @@ void AS (
      WHERE d.kind = 'mapping'
        AND d.standing = 0
        AND NOT EXISTS (SELECT FROM audit_v1.eligibility AS later WHERE (later.tenant, later.subject) = (d.tenant, d.subject) AND later.n > d.n)),
+-- What a page is read as that is a page of one that counts: the newest of its readings in force.
+page AS (
+    SELECT c.tenant, c.run, r.delivery,
+           (array_agg(r.rejected ORDER BY r.mapping_version DESC) FILTER (WHERE v.feed IS NULL))[1] AS rejected
+      FROM counts AS c
+      JOIN audit_v1.run AS p ON (p.tenant, p.id) = (c.tenant, c.run)
+      JOIN audit_v1.outcome AS r ON (r.tenant, r.delivery) = (p.tenant, p.delivery) AND r.outcome IN ('accepted', 'reread')
+      LEFT JOIN void AS v ON (v.tenant, v.feed, v.mapping_version) = (r.tenant, r.feed, r.mapping_version)
+     GROUP BY c.tenant, c.run, r.delivery),
 newest AS (
     SELECT DISTINCT ON (c.tenant, c.account) c.tenant, c.account, c.run, c.as_of
       FROM counts AS c
@@ -28,6 +37,7 @@ SELECT 'a record that the newest snapshot lacks is not deleted', n.tenant, '', '
  WHERE NOT o.strong
    AND o.ord < n.as_of
    AND o.mapping_version > 0
+   AND NOT EXISTS (SELECT FROM page AS p WHERE (p.tenant, p.run) = (n.tenant, n.run) AND p.rejected IS DISTINCT FROM 0)
    AND NOT EXISTS (SELECT
                      FROM audit_v1.claim AS c
                      JOIN audit_v1.observation AS b ON (b.tenant, b.offer, b.id) = (c.tenant, c.offer, c.observation)

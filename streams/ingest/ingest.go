@@ -323,7 +323,7 @@ func (w *worker) store(ctx context.Context, b *batch, stored []archive.Stored) e
 		if err := quarantine.Resolve(ctx, tx, st.resolvedTenants, st.resolved); err != nil {
 			return err
 		}
-		if err := quarantine.ResolveRows(ctx, tx, st.reread()); err != nil {
+		if err := quarantine.ResolveReread(ctx, tx, st.reread()); err != nil {
 			return err
 		}
 		if err := archive.Record(ctx, tx, stored); err != nil {

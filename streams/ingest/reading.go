@@ -12,6 +12,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 )
 
 // A reading is how a feed reads payloads under one of its mapping versions.
@@ -182,6 +183,16 @@ func (st *settlement) reread() (list []quarantine.Reread) {
 			r.Rejected = append(r.Rejected, f.Row)
 		}
 		list = append(list, r)
+	}
+	return list
+}
+
+// readings are the deliveries that the batch has read under another mapping version, as pages of snapshots.
+func (st *settlement) readings() (list []snapshot.Reading) {
+	for i, e := range st.batch.events {
+		if at := st.attempts[i]; at.Outcome == offer.Reread {
+			list = append(list, snapshot.Reading{Delivery: e.key.Delivery, Mapping: e.ref.Mapping, Rejected: at.Results.Rejected})
+		}
 	}
 	return list
 }

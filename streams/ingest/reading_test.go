@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/offerlog/offerlog/pkg/offer"
 	"github.com/offerlog/offerlog/pkg/postgres"
@@ -292,6 +294,198 @@ func TestUndoingAMappingVersionTellsWhatItHadCaused(t *testing.T) {
 	})
 	if open := ask[int](s, "SELECT count(*) FROM audit_v1.quarantine AS q WHERE q.state = 'open'"); open != 0 {
 		t.Errorf("got %d open entries, want none", open)
+	}
+	s.verify()
+}
+
+// catalogue are the settings of a snapshot feed whose rows say when they were observed, which is before the export was made.
+func catalogue(version int, record, quantity string) string {
+	return fmt.Sprintf("mode: snapshot\npolicy: {brake: {max_rows_lost: 100%%}}\norder: observed_at\n"+
+		"mapping: {version: %d, fields: {source_record: %q, item: {mpn: .sku}, quantity: %q, observed_at: .ts}}\n", version, record, quantity)
+}
+
+// exported is a catalogue of a day in March.
+func exported(id string, day int, rows ...string) *kgo.Record {
+	for i, r := range rows {
+		rows[i] = fmt.Sprintf(`{%s, "ts": "2025-03-%02dT07:00:00Z"}`, r, day)
+	}
+	return delivery(id, "["+strings.Join(rows, ",")+"]", "time", fmt.Sprintf("2025-03-%02dT08:00:00Z", day))
+}
+
+// remapAsPreviewed remaps, and holds what history got against the preview.
+func (s *scene) remapAsPreviewed(version int) ingest.Preview {
+	s.t.Helper()
+	p := s.preview(version)
+	s.remap(version)
+	if got := s.added(streams.Replays); got != p.Digest {
+		s.t.Errorf("what was added has digest %s, the preview has %s: %+v", got, p.Digest, p)
+	}
+	return p
+}
+
+// A deletion that a catalogue implied ranks above what its own rows say, where these are older than the catalogue.
+func TestARecordThatACatalogueHasAfterAllIsNotDeleted(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, catalogue(1, ".sku", ".qty")))
+	s.Feed(s.rng, exported("W1", 1, `"sku": "A", "ean": "A", "qty": 1`, `"sku": "B", "ean": "B", "qty": 1`, `"sku": "C", "ean": "C", "qty": 1`))
+	s.Settle()
+	s.Feed(s.rng, exported("W2", 2, `"sku": "A", "ean": "A", "qty": 2`, `"sku": "B", "ean": "C", "qty": 2`))
+	s.SettleOffers()
+	s.shows("C is lacking", "A 2", "B 2")
+	s.ApplyFeed(specOf(t, catalogue(2, ".ean", ".qty")))
+	s.remapAsPreviewed(2)
+	s.shows("B is lacking", "A 2", "C 2")
+	s.verify()
+	second := `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`
+	s.decides(streams.UndoType, second, "")
+	s.rereads()
+	s.shows("C is lacking again", "A 2", "B 2")
+	s.verify()
+	s.decides(streams.RedoType, second, "")
+	s.rereads()
+	s.shows("B is lacking again", "A 2", "C 2")
+	s.verify()
+}
+
+// A catalogue that a version out of force has read lacks nothing until it is read again, and then what it has is not deleted.
+func TestACatalogueIsNotEmptyBecauseItsMappingVersionIsUndone(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, catalogue(1, ".sku", ".qty")))
+	s.Feed(s.rng, exported("W1", 1, `"sku": "A", "qty": 1`, `"sku": "B", "qty": 1`))
+	s.Settle()
+	s.ApplyFeed(specOf(t, catalogue(2, ".sku", ".new")))
+	s.Feed(s.rng, exported("W2", 2, `"sku": "A", "qty": 2, "new": 2`, `"sku": "B", "qty": 2, "new": 2`))
+	s.Settle()
+	s.Feed(s.rng, exported("W3", 3, `"sku": "A", "new": 3, "qty": "no"`, `"sku": "B", "new": 3, "qty": "no"`))
+	s.SettleOffers()
+	s.shows("as the newest has it", "A 3", "B 3")
+	s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
+	s.rereads()
+	s.shows("as the newest has it that the first version can read", "A 2", "B 2")
+	if implied := ask[int](s, "SELECT count(*) FROM audit_v1.observation AS o WHERE o.mapping_version = 0"); implied != 0 {
+		t.Errorf("got %d deletions, want none, also on the way", implied)
+	}
+	s.verify()
+}
+
+// What was read for the first time by the remap is a record of the account, which an older catalogue has and the newest lacks.
+func TestAPreviewOfACatalogueLacksWhatTheRemapLacks(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, catalogue(1, ".sku", ".qty")))
+	s.Feed(s.rng, exported("W1", 1, `"sku": "A", "qty": 1`, `"sku": "B", "qty": 1`))
+	s.Settle()
+	s.Feed(s.rng, exported("W2", 2, `"sku": "A", "qty": 2`))
+	s.SettleOffers()
+	s.ApplyFeed(specOf(t, catalogue(2, `.sku + "-2"`, ".qty")))
+	if p := s.remapAsPreviewed(2); p.Appears != 1 || p.Vanishes != 1 {
+		t.Errorf("preview: %d appear and %d vanish, want one each", p.Appears, p.Vanishes)
+	}
+	s.shows("B is lacking under either name", "A-2 2")
+	s.verify()
+}
+
+func TestARowThatCannotBeReadAnyMoreIsNotLacking(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	s.ApplyFeed(specOf(t, catalogue(1, ".sku", ".qty")))
+	s.Feed(s.rng, exported("W1", 1, `"sku": "A", "qty": 1, "new": 4`, `"sku": "B", "qty": 1, "new": 5`))
+	s.Settle()
+	s.Feed(s.rng, exported("W2", 2, `"sku": "A", "qty": 2, "new": 6`, `"sku": "B", "qty": 2, "new": "many"`))
+	s.SettleOffers()
+	s.shows("both", "A 2", "B 2")
+	s.ApplyFeed(specOf(t, catalogue(2, ".sku", ".new")))
+	s.remapAsPreviewed(2)
+	s.shows("B as it was last read", "A 6", "B 5")
+	s.verify()
+	s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
+	s.rereads()
+	s.shows("both again", "A 2", "B 2")
+	s.verify()
+}
+
+// The brake judges what the run has by the readings that count.
+func TestTheBrakeHoldsARunThatLosesRecordsByItsNewReading(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	whole := func(version int, record string) string {
+		return fmt.Sprintf("mode: snapshot\norder: observed_at\nmapping: {version: %d, fields: {source_record: %q, item: {mpn: '\"M\"'}, quantity: .qty}}\n", version, record)
+	}
+	s.ApplyFeed(specOf(t, whole(1, ".sku")))
+	const all = `[{"sku": "A", "new": "A", "qty": 1}, {"sku": "B", "new": "A", "qty": 1}, {"sku": "C", "new": "A", "qty": 1}, {"sku": "D", "new": "A", "qty": 1}]`
+	s.Feed(s.rng, delivery("W", all))
+	s.SettleOffers()
+	page := []string{"time", "2025-03-02T08:00:00Z", "runid", "R", "pages", "2", "page"}
+	s.Feed(s.rng, delivery("P1", all, append(page, "1")...))
+	s.SettleOffers()
+	s.ApplyFeed(specOf(t, whole(2, ".new")))
+	if got := s.replayAll(replay.Selection{Feed: "acme-eu", Mapping: 2, Run: "R"}); got != "reread 1" {
+		t.Fatalf("remap of a run that is held: got %q", got)
+	}
+	s.Feed(s.rng, delivery("P2", `[{"sku": "A", "new": "A", "qty": 1}]`, append(page, "2")...))
+	s.SettleOffers()
+	if got := ask[string](s, "SELECT string_agg(d.verdict, ' ' ORDER BY d.recorded_at) FROM audit_v1.eligibility AS d WHERE d.kind = 'run'"); got != "completed braked" {
+		t.Errorf("got %s, want the brake to hold what has one record of four", got)
+	}
+	s.shows("held", "A 1", "B 1", "C 1", "D 1")
+	s.verify()
+}
+
+// A row that a person has released stands in the place of what it contradicts under the new mapping version too, and back.
+func TestARowThatWasReleasedStandsAfterARemap(t *testing.T) {
+	for what, first := range map[string]string{"the row is read first": streams.Replays, "the deliveries are read first": streams.Deliveries} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+			s.StartAll()
+			s.ApplyFeed(specOf(t, mapped(1, ".sku", ".qty")))
+			s.Feed(s.rng, delivery("D", `[{"sku": "A", "rev": 1, "qty": 1}, {"sku": "B", "rev": 1, "qty": 1}]`))
+			s.SettleOffers()
+			s.Feed(s.rng, delivery("E", `[{"sku": "A", "rev": 1, "qty": 2}, {"sku": "B", "rev": 1, "qty": 1}]`))
+			s.SettleOffers()
+			s.release("t1", s.entry("t1").ID)
+			s.shows("corrected", "A 2", "B 1")
+			s.ApplyFeed(specOf(t, mapped(2, `.sku + "-2"`, ".qty")))
+			s.replayAll(replay.Selection{Feed: "acme-eu", Mapping: 2, Topic: first})
+			s.remap(2)
+			s.shows("corrected, and read again", "A-2 2", "B-2 1")
+			s.verify()
+			s.decides(streams.UndoType, `{"mapping": {"feed": "acme-eu", "mapping_version": 2}}`, "")
+			s.rereads()
+			s.shows("corrected, as it was read first", "A 2", "B 1")
+			s.verify()
+		})
+	}
+}
+
+// What the new version cannot read stands as it was read, and what comes again under its key is a repeat of it, or contradicts it.
+func TestADeliveryThatCannotBeReadAgainStands(t *testing.T) {
+	s := newScene(t, pipeline.Options{Partitions: 2, MaxRecords: 3})
+	s.StartAll()
+	const strict = "policy: {invalid_row: delivery}\n"
+	s.ApplyFeed(specOf(t, strict+mapped(1, ".sku", ".qty")))
+	d, f := `[{"sku": "A", "rev": 1, "qty": 1, "new": 2}, {"sku": "B", "rev": 1, "qty": 1, "new": "x"}]`, `{"sku": "C", "rev": 1, "qty": 1, "new": 2}`
+	s.Feed(s.rng, delivery("D", d), delivery("F", f))
+	s.SettleOffers()
+	s.ApplyFeed(specOf(t, strict+mapped(2, ".sku", ".new")))
+	if p := s.preview(2); p.Deliveries != 2 || p.Reread != 1 || p.Quarantined[offer.ReasonSchemaInvalid+"/quantity_invalid"] != 1 {
+		t.Errorf("preview: got %+v, want one of two to be unreadable", p)
+	}
+	s.replayAll(replay.Selection{Feed: "acme-eu", Mapping: 2})
+	s.shows("one is read again", "A 1", "B 1", "C 2")
+	s.verify()
+	s.Feed(s.rng, delivery("D", d), delivery("F", f))
+	s.wantTally("", "accepted 2, duplicate 6")
+	s.Feed(s.rng, delivery("F", `{"sku": "C", "rev": 1, "qty": 1, "new": 9}`))
+	s.wantTally("F", "accepted 1, duplicate 3, replay_payload_mismatch 2")
+	s.ApplyFeed(specOf(t, strict+mapped(3, ".sku", ".qty")))
+	if got := s.remap(3); got != "reread 2" {
+		t.Errorf("remap: got %q, want both", got)
+	}
+	s.shows("both are read again", "A 1", "B 1", "C 1")
+	if e := s.entry("t1"); e.EventID != "F" || e.Fault.Reason != offer.ReasonReplayPayloadMismatch {
+		t.Errorf("got open entry %s %v, want the payload alone that contradicts", e.EventID, &e.Fault)
 	}
 	s.verify()
 }

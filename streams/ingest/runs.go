@@ -195,6 +195,14 @@ func (st *settlement) implyDeletions(ctx context.Context, tx pgx.Tx, accounts ma
 		if after == nil {
 			continue
 		}
+		// What no version in force can read may be any record, so nothing is lacking; nor is a page that is still to be read.
+		is, err := snapshot.IsRead(ctx, tx, at, after, st.decisions, slices.Concat(st.readBefore, st.readings()))
+		if err != nil {
+			return err
+		}
+		if !is {
+			continue
+		}
 		all := before == nil || before.Run != after.Run || st.rereads(at, after.Run)
 		err = snapshot.Lacking(ctx, tx, at, after, all, claimed, st.decisions, func(records []string) error {
 			h := st.hold(e)

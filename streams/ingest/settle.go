@@ -19,6 +19,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/quarantine"
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/retention"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -49,6 +50,7 @@ type settlement struct {
 	read            map[decision.Subject]bool                // readings that were made,
 	corrected       map[*event]bool                          // events that have a delivery read again which a later correction replaces
 	decidedReadings map[decision.Subject]bool                // and those of them that decisions tell of: all but first ones
+	readBefore      []snapshot.Reading                       // in a shadow: by earlier batches, of which no outcome tells
 	resolvedTenants []string
 	resolved        []offer.DeliveryID
 	gaps            int                                   // rows that skip versions

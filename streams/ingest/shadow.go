@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +17,7 @@ import (
 	"github.com/offerlog/offerlog/pkg/receipt"
 	"github.com/offerlog/offerlog/pkg/replay"
 	"github.com/offerlog/offerlog/pkg/shadow"
+	"github.com/offerlog/offerlog/pkg/snapshot"
 	"github.com/offerlog/offerlog/streams"
 )
 
@@ -97,9 +100,10 @@ func (m *Remap) Preview(ctx context.Context, tx pgx.Tx, tenant string, sel repla
 	stage := New(nil, kafka.Cluster{}, m.Archive, m.Mapper, Config{Spool: m.Spool}, slog.New(slog.DiscardHandler))
 	w := &worker{Stage: stage, registry: registry}
 	held := lane.Held{Span: lane.Span{Lane: shadow.Lane}, RecordedAt: now}
+	var made []snapshot.Reading
 	for at := 0; at < len(refs); at += remapBatch {
 		some := refs[at:min(at+remapBatch, len(refs))]
-		if err := w.reread(ctx, tx, tenant, sel.Mapping, some, at, &held, &p); err != nil {
+		if err := w.reread(ctx, tx, tenant, sel.Mapping, some, at, &held, &made, &p); err != nil {
 			return p, nil, err
 		}
 		m.Read(at + len(some))
@@ -110,8 +114,8 @@ func (m *Remap) Preview(ctx context.Context, tx pgx.Tx, tenant string, sel repla
 	return p, nil, shadow.Compare(ctx, tx, stands, p.count)
 }
 
-// reread reads deliveries as a batch of references to them is read, in the shadow's lane, which it moves.
-func (w *worker) reread(ctx context.Context, tx pgx.Tx, tenant string, version int, refs []replay.Ref, first int, held *lane.Held, p *Preview) error {
+// reread reads deliveries as a batch of references to them is read, in the shadow's lane, which it moves, and adds to the readings made.
+func (w *worker) reread(ctx context.Context, tx pgx.Tx, tenant string, version int, refs []replay.Ref, first int, held *lane.Held, made *[]snapshot.Reading, p *Preview) error {
 	b := &batch{}
 	defer b.discard()
 	loaded := int64(0)
@@ -148,7 +152,7 @@ func (w *worker) reread(ctx context.Context, tx pgx.Tx, tenant string, version i
 		return err
 	}
 	st := newSettlement(b, []lane.Held{*held}, w.registry)
-	st.standing = known
+	st.standing, st.readBefore = known, *made
 	if err := st.findReadings(ctx, tx); err != nil {
 		return err
 	}
@@ -156,9 +160,14 @@ func (w *worker) reread(ctx context.Context, tx pgx.Tx, tenant string, version i
 	if err := st.settleRows(ctx, tx, w.cfg.ChunkRows); err != nil {
 		return err
 	}
-	if err := st.implyDeletions(ctx, tx, b.snapshotAccounts(w.registry), st.claimedNumbers()); err != nil {
+	accounts, claimed := b.snapshotAccounts(w.registry), st.claimedNumbers()
+	if err := snapshot.Record(ctx, tx, claimed, slices.Collect(maps.Keys(accounts))); err != nil {
 		return err
 	}
+	if err := st.implyDeletions(ctx, tx, accounts, claimed); err != nil {
+		return err
+	}
+	*made = append(*made, st.readings()...)
 	st.number()
 	if err := st.recordDecisions(ctx, tx); err != nil {
 		return err
