@@ -43,3 +43,11 @@ GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
 ALTER VIEW audit_v1.tick OWNER TO offerlog_inspector;
 REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
 GRANT SELECT ON audit_v1.tick TO offerlog_inspect;
+CREATE VIEW audit_v1.offer_change AS
+SELECT c.tenant, c.offer, c.revision, c.strong, c.ord, c.observation, c.flags, c.item, c.recorded_at
+  FROM offer_change AS c;
+COMMENT ON VIEW audit_v1.offer_change IS 'every value that an offer was published with';
+GRANT CREATE ON SCHEMA audit_v1 TO offerlog_inspector;
+ALTER VIEW audit_v1.offer_change OWNER TO offerlog_inspector;
+REVOKE CREATE ON SCHEMA audit_v1 FROM offerlog_inspector;
+GRANT SELECT ON audit_v1.offer_change TO offerlog_inspect;

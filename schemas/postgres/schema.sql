@@ -1039,6 +1039,39 @@ CREATE VIEW audit_v1.observation AS
 
 ALTER TABLE audit_v1.observation OWNER TO offerlog_inspector;
 
+CREATE TABLE public.offer_change (
+    tenant text NOT NULL,
+    offer uuid NOT NULL,
+    revision bigint NOT NULL,
+    strong boolean,
+    ord bigint,
+    observation uuid,
+    flags text[] NOT NULL,
+    item text[],
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT offer_change_check CHECK ((num_nulls(strong, ord, observation) = ANY (ARRAY[0, 3])))
+);
+
+ALTER TABLE ONLY public.offer_change FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE public.offer_change OWNER TO offerlog_owner;
+
+CREATE VIEW audit_v1.offer_change AS
+ SELECT c.tenant,
+    c.offer,
+    c.revision,
+    c.strong,
+    c.ord,
+    c.observation,
+    c.flags,
+    c.item,
+    c.recorded_at
+   FROM public.offer_change c;
+
+ALTER TABLE audit_v1.offer_change OWNER TO offerlog_inspector;
+
+COMMENT ON VIEW audit_v1.offer_change IS 'every value that an offer was published with';
+
 CREATE TABLE public.outbox (
     slot integer NOT NULL,
     lane integer NOT NULL,
@@ -1715,23 +1748,6 @@ CREATE TABLE public.janitor_task (
 );
 
 ALTER TABLE public.janitor_task OWNER TO offerlog_owner;
-
-CREATE TABLE public.offer_change (
-    tenant text NOT NULL,
-    offer uuid NOT NULL,
-    revision bigint NOT NULL,
-    strong boolean,
-    ord bigint,
-    observation uuid,
-    flags text[] NOT NULL,
-    item text[],
-    recorded_at timestamp with time zone NOT NULL,
-    CONSTRAINT offer_change_check CHECK ((num_nulls(strong, ord, observation) = ANY (ARRAY[0, 3])))
-);
-
-ALTER TABLE ONLY public.offer_change FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE public.offer_change OWNER TO offerlog_owner;
 
 CREATE TABLE public.outbox_0 (
     slot integer NOT NULL,
@@ -2606,6 +2622,13 @@ GRANT SELECT ON TABLE audit_v1.mapping TO offerlog_inspect;
 
 GRANT SELECT ON TABLE audit_v1.observation TO offerlog_inspect;
 
+GRANT SELECT ON TABLE public.offer_change TO offerlog_read;
+GRANT SELECT ON TABLE public.offer_change TO offerlog_audit;
+GRANT SELECT ON TABLE public.offer_change TO offerlog_inspector;
+GRANT SELECT,INSERT ON TABLE public.offer_change TO offerlog_project;
+
+GRANT SELECT ON TABLE audit_v1.offer_change TO offerlog_inspect;
+
 GRANT SELECT ON TABLE public.outbox TO offerlog_inspector;
 GRANT INSERT ON TABLE public.outbox TO offerlog_ingest;
 GRANT INSERT ON TABLE public.outbox TO offerlog_project;
@@ -2802,11 +2825,6 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.feed_route TO offerlog_ingest;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.janitor_task TO offerlog_janitor;
 GRANT SELECT ON TABLE public.janitor_task TO offerlog_inspector;
-
-GRANT SELECT ON TABLE public.offer_change TO offerlog_read;
-GRANT SELECT ON TABLE public.offer_change TO offerlog_audit;
-GRANT SELECT ON TABLE public.offer_change TO offerlog_inspector;
-GRANT SELECT,INSERT ON TABLE public.offer_change TO offerlog_project;
 
 GRANT SELECT ON TABLE public.outbox_0 TO offerlog_inspector;
 GRANT SELECT,TRUNCATE ON TABLE public.outbox_0 TO offerlog_janitor;

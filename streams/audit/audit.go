@@ -52,7 +52,7 @@ type Inputs struct {
 	Mapper  Mapper        // nil: no payload is read again
 }
 
-// Run checks the invariants I1 to I13, I18 and I19. An error says that something could not be read; what does not hold is in the report.
+// Run checks the invariants I1 to I13 and I16 to I19. An error says that something could not be read; what does not hold is in the report.
 func Run(ctx context.Context, in Inputs) (Report, error) {
 	report, err := run(ctx, in)
 	if err != nil {
@@ -81,11 +81,11 @@ func run(ctx context.Context, in Inputs) (report *Report, err error) {
 		for _, step := range []func(context.Context) error{
 			a.load,
 			a.objects,    // I4
-			a.tables,     // I2, I3, I7, I8, and of I4, I5, I6, I12 and I13 what SQL can tell
+			a.tables,     // I2, I3, I7, I8, I16, and of I4, I5, I6, I12 and I13 what SQL can tell
 			a.deliveries, // I1, I5
-			a.published,  // I6, I9, I10, I13
+			a.published,  // I6, I9, I10, I13, I17
 			a.cursors,    // I11
-			a.offers,     // I12, I13, I18
+			a.offers,     // I12, I17, I18
 			a.sums,       // I19
 		} {
 			if err := step(ctx); err != nil {
@@ -198,7 +198,7 @@ type check struct{ invariant, name string }
 var checks = []check{
 	{"I2", "i2_items"}, {"I3", "i3_once"}, {"I3", "i3_receipts"}, {"I3", "i3_repeats"}, {"I4", "i4_archived"}, {"I4", "i4_pruned"}, {"I5", "i5_numbers"}, {"I5", "i5_implied"},
 	{"I6", "i6_sightings"}, {"I6", "i6_pruned"}, {"I7", "i7_journal"}, {"I7", "i7_gaps"}, {"I8", "i8_history"}, {"I8", "i8_outbox"}, {"I12", "i12_unclaimed"}, {"I13", "i13_positions"},
-	{"I18", "i18_generations"},
+	{"I16", "i16_returned"}, {"I18", "i18_generations"},
 }
 
 // tables runs what set-based SQL can tell.
@@ -221,8 +221,8 @@ func (a *auditor) tables(ctx context.Context) error {
 			return fmt.Errorf("check %s (%s): %w", c.invariant, c.name, err)
 		}
 	}
-	var outcomes, receipts, repeats, archived, claims, lanes, intervals, waiting int64
-	if err := a.tx.QueryRow(ctx, statement("counts")).Scan(&outcomes, &receipts, &repeats, &archived, &claims, &lanes, &intervals, &waiting); err != nil {
+	var outcomes, receipts, repeats, archived, claims, lanes, intervals, waiting, changes int64
+	if err := a.tx.QueryRow(ctx, statement("counts")).Scan(&outcomes, &receipts, &repeats, &archived, &claims, &lanes, &intervals, &waiting, &changes); err != nil {
 		return fmt.Errorf("count what is stored: %w", err)
 	}
 	a.count("I2", outcomes, "outcomes")
@@ -233,5 +233,6 @@ func (a *auditor) tables(ctx context.Context) error {
 	a.count("I7", intervals, "intervals")
 	a.count("I8", claims, "numbers of history")
 	a.count("I8", waiting, "events in the outbox")
+	a.count("I16", changes, "changes of offers")
 	return nil
 }

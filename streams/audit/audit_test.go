@@ -183,6 +183,10 @@ I12  not checked
 I13  not checked
      not checked: there is no cluster to read
      not checked: nothing was projected yet
+I16  ok      0 changes of offers
+I17  not checked
+     not checked: there is no cluster to read
+     not checked: nothing was projected yet
 I18  ok      1 generations
      not checked: nothing was projected yet
 I19  not checked

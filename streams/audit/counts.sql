@@ -5,4 +5,5 @@ SELECT (SELECT count(*) FROM audit_v1.outcome),
        (SELECT count(*) FROM audit_v1.claim),
        (SELECT count(*) FROM audit_v1.position),
        (SELECT count(*) FROM audit_v1.commit_journal),
-       (SELECT count(*) FROM audit_v1.outbox);
+       (SELECT count(*) FROM audit_v1.outbox),
+       (SELECT count(*) FROM audit_v1.offer_change);

@@ -27,7 +27,7 @@ type standing struct {
 // offers folds the claims of every offer as far as its partition has applied them, and holds the view against it.
 func (a *auditor) offers(ctx context.Context) error {
 	if len(a.checkpoints) == 0 {
-		a.skip("nothing was projected yet", "I12", "I13", "I18")
+		a.skip("nothing was projected yet", "I12", "I13", "I17", "I18")
 		return nil
 	}
 	rows, err := a.tx.Query(ctx, statement("offers"), a.generation)
@@ -169,7 +169,7 @@ func (a *auditor) fold(claims []history.Event, shown *standing) {
 		return // nobody was ever shown it
 	}
 	if sum := stateDigest(want); shown.revision == 0 || shown.digest != sum {
-		bad("I13", "what is published of an offer is not what its claims say", "revision %d has digest %s, want %s", shown.revision, shown.digest, sum)
+		bad("I17", "what is published of an offer is not what its claims say", "revision %d has digest %s, want %s", shown.revision, shown.digest, sum)
 	}
 }
 

@@ -73,7 +73,7 @@ func (l ledger) take(n numbered) mark {
 func (a *auditor) published(ctx context.Context) error {
 	observations := ledger{}
 	if a.log == nil {
-		a.skip("there is no cluster to read", "I9", "I10", "I11", "I13")
+		a.skip("there is no cluster to read", "I9", "I10", "I11", "I13", "I17")
 	} else {
 		seen := make([]map[int]int64, len(a.log.after[streams.Observations].Ends))
 		if err := a.readTopic(ctx, streams.Observations, input, observations, func(r *kgo.Record, lane int, seq int64) {
@@ -483,6 +483,7 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		recorded *time.Time
 	)
 	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.Account, &key.Record, &revision, &sum, &lane, &feed, &recorded}, func() error {
+		a.count("I17", 1, "published offers")
 		have, there := last[key.ID()]
 		delete(last, key.ID())
 		if revision <= published[lane] {
@@ -499,11 +500,11 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		switch {
 		case revision > published[lane]: // still to come
 		case !there || have.seq < revision:
-			a.found(Violation{Invariant: "I9", What: "the last change of an offer is not in its topic", Where: w, Detail: fmt.Sprintf("the last one there has revision %d", have.seq)})
+			a.found(Violation{Invariant: "I17", What: "the last change of an offer is not in its topic", Where: w, Detail: fmt.Sprintf("the last one there has revision %d", have.seq)})
 		case have.lane != lane || have.seq > revision:
-			a.found(Violation{Invariant: "I9", What: "an offer has a change that the view did not make", Where: w, Detail: fmt.Sprintf("lane %d revision %d at offset %d", have.lane, have.seq, have.end-1)})
+			a.found(Violation{Invariant: "I17", What: "an offer has a change that the view did not make", Where: w, Detail: fmt.Sprintf("lane %d revision %d at offset %d", have.lane, have.seq, have.end-1)})
 		case digest(sum) != have.digest:
-			a.found(Violation{Invariant: "I9", What: "the last change of an offer does not say what the view has published", Where: w, Detail: fmt.Sprintf("at offset %d", have.end-1)})
+			a.found(Violation{Invariant: "I17", What: "the last change of an offer does not say what the view has published", Where: w, Detail: fmt.Sprintf("at offset %d", have.end-1)})
 		}
 		return nil
 	})
@@ -514,7 +515,7 @@ func (a *auditor) holdPublished(ctx context.Context, last map[offer.OfferID]anno
 		if have.collected {
 			continue
 		}
-		a.found(Violation{Invariant: "I9", What: "an offer is published that the view does not have", Where: Where{Offer: id.String(), Topic: streams.CurrentOffers, Lane: have.lane, Seq: have.seq}})
+		a.found(Violation{Invariant: "I17", What: "an offer is published that the view does not have", Where: Where{Offer: id.String(), Topic: streams.CurrentOffers, Lane: have.lane, Seq: have.seq}})
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ var stages = []struct {
 	{stageHistory, []string{"I4", "I5"}, ""},
 	{stageLog, []string{"I9"}, streams.Observations},
 	{stageView, []string{"I12"}, ""},
-	{stageOffers, []string{"I9"}, streams.CurrentOffers},
+	{stageOffers, []string{"I9", "I17"}, streams.CurrentOffers},
 }
 
 // A Part is what one stage has of a feed and an hour, and what follows for it from the stage before.
@@ -119,7 +119,7 @@ func deref(n *int64) int64 {
 
 // NotVerified says what of the stages could not be derived again, and why.
 func (r Report) NotVerified() (why []string) {
-	for _, id := range []string{"I4", "I5", "I9", "I12"} {
+	for _, id := range []string{"I4", "I5", "I9", "I12", "I17"} {
 		why = append(why, r.of(id).NotChecked...)
 	}
 	slices.Sort(why)

@@ -45,7 +45,7 @@ func TestEachStageIsWhatFollowsFromTheOneBefore(t *testing.T) {
 		"an artifact is recorded wrongly": {`UPDATE artifact SET sums[1] = sha256('x') WHERE tenant = 't1'`, "", "I4: an entry of an object is not what its row says"},
 		"a flag is lost":                  {`UPDATE current_offer SET flags = '{}' WHERE flags <> '{}'`, "view", "I12: the view does not show the fold of the claims"},
 		"an offer is removed":             {`DELETE FROM current_offer` + recordC, "view", "I12: an offer is not in the view: tenant t1, offer t1/ACC-1/C"},
-		"a publication is changed":        {`UPDATE publication SET digest = sha256('x') WHERE offer = (SELECT offer FROM current_offer` + recordC + `)`, "current-offers", "I9: the last change of an offer does not say what the view has published"},
+		"a publication is changed":        {`UPDATE publication SET digest = sha256('x') WHERE offer = (SELECT offer FROM current_offer` + recordC + `)`, "current-offers", "I17: the last change of an offer does not say what the view has published"},
 		"an event is not published":       {`UPDATE observation SET retrieved_ns = retrieved_ns + 1` + recordC, "observations", "I9: a published event is not what is stored"},
 	} {
 		t.Run(name, func(t *testing.T) {
