@@ -44,42 +44,7 @@ CREATE FUNCTION public.candidates(of_tenant text, of_offer uuid, lanes integer[]
                 CASE WHEN (SELECT EXISTS (SELECT FROM decision AS d WHERE d.kind = 'mapping'))
                       AND void(o.tenant, o.feed, o.mapping_version, lanes, upto)
                      THEN 'retracted' END,
-                -- A deletion that a snapshot implies is out as soon as a newer snapshot of its account counts.
-                CASE WHEN o.mapping_version = 0
-                      AND EXISTS (SELECT
-                                    FROM decision AS d
-                                   WHERE (d.tenant, d.account) = (o.tenant, o.account)
-                                     AND (d.as_of, d.subject) > (o.ord, o.run)
-                                     AND d.as_of IS NOT NULL
-                                     AND d.seq <= upto[array_position(lanes, d.lane)]
-                                     AND NOT EXISTS (SELECT
-                                                       FROM decision AS later
-                                                      WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
-                                                        AND later.n > d.n
-                                                        AND later.seq <= upto[array_position(lanes, later.lane)]))
-                     THEN 'snapshot_passed' END,
-                -- So is one of a record that the snapshot has after all, as its pages are read by now.
-                CASE WHEN o.mapping_version = 0
-                      AND EXISTS (SELECT
-                                    FROM (SELECT x.lane, x.seq, x.delivery, x.feed, x.mapping_version
-                                            FROM observation AS x
-                                           WHERE (x.tenant, x.run, x.offer) = (of_tenant, o.run, of_offer)
-                                             AND x.mapping_version > 0
-                                           UNION ALL
-                                          SELECT s.lane, s.seq, s.delivery, x.feed, x.mapping_version
-                                            FROM sighting AS s
-                                            JOIN observation AS x ON (x.tenant, x.offer, x.strong, x.ord, x.id) = (s.tenant, s.offer, s.strong, s.ord, s.observation)
-                                           WHERE (s.tenant, s.run, s.offer) = (of_tenant, o.run, of_offer)) AS c
-                                   WHERE c.seq <= upto[array_position(lanes, c.lane)]
-                                     AND NOT void(of_tenant, c.feed, c.mapping_version, lanes, upto)
-                                     AND NOT EXISTS (SELECT
-                                                       FROM decision AS d
-                                                      WHERE (d.tenant, d.delivery) = (of_tenant, c.delivery)
-                                                        AND d.kind = 'reading'
-                                                        AND d.mapping_version > c.mapping_version
-                                                        AND d.seq <= upto[array_position(lanes, d.lane)]
-                                                        AND NOT void(d.tenant, d.feed, d.mapping_version, lanes, upto)))
-                     THEN 'snapshot_has' END,
+                CASE WHEN o.mapping_version = 0 THEN overtaken(of_tenant, of_offer, o.account, o.run, o.ord, lanes, upto) END,
                 CASE WHEN o.until_ns IS NOT NULL AND passed(o.until_ns, of_tenant, o.recorded_at, lanes, upto, as_of)
                      THEN 'expired' END,
                 CASE WHEN o.unresolved AND l.item IS NULL THEN 'unresolved' END)
@@ -437,6 +402,45 @@ END
 $$;
 
 ALTER FUNCTION public.known(offers uuid[], lanes integer[], upto bigint[], as_of bigint) OWNER TO offerlog_owner;
+
+CREATE FUNCTION public.overtaken(of_tenant text, of_offer uuid, of_account text, of_run uuid, taken bigint, lanes integer[], upto bigint[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN EXISTS (SELECT
+                               FROM decision AS d
+                              WHERE (d.tenant, d.account) = (of_tenant, of_account)
+                                AND (d.as_of, d.subject) > (taken, of_run)
+                                AND d.as_of IS NOT NULL
+                                AND d.seq <= upto[array_position(lanes, d.lane)]
+                                AND NOT EXISTS (SELECT
+                                                  FROM decision AS later
+                                                 WHERE (later.tenant, later.subject) = (d.tenant, d.subject)
+                                                   AND later.n > d.n
+                                                   AND later.seq <= upto[array_position(lanes, later.lane)]))
+                THEN 'snapshot_passed'
+                WHEN EXISTS (SELECT
+                               FROM (SELECT x.lane, x.seq, x.delivery, x.feed, x.mapping_version
+                                       FROM observation AS x
+                                      WHERE (x.tenant, x.run, x.offer) = (of_tenant, of_run, of_offer)
+                                        AND x.mapping_version > 0
+                                      UNION ALL
+                                     SELECT s.lane, s.seq, s.delivery, x.feed, x.mapping_version
+                                       FROM sighting AS s
+                                       JOIN observation AS x ON (x.tenant, x.offer, x.strong, x.ord, x.id) = (s.tenant, s.offer, s.strong, s.ord, s.observation)
+                                      WHERE (s.tenant, s.run, s.offer) = (of_tenant, of_run, of_offer)) AS c
+                              WHERE c.seq <= upto[array_position(lanes, c.lane)]
+                                AND NOT void(of_tenant, c.feed, c.mapping_version, lanes, upto)
+                                AND NOT EXISTS (SELECT
+                                                  FROM decision AS d
+                                                 WHERE (d.tenant, d.delivery) = (of_tenant, c.delivery)
+                                                   AND d.kind = 'reading'
+                                                   AND d.mapping_version > c.mapping_version
+                                                   AND d.seq <= upto[array_position(lanes, d.lane)]
+                                                   AND NOT void(d.tenant, d.feed, d.mapping_version, lanes, upto)))
+                THEN 'snapshot_has' END
+$$;
+
+ALTER FUNCTION public.overtaken(of_tenant text, of_offer uuid, of_account text, of_run uuid, taken bigint, lanes integer[], upto bigint[]) OWNER TO offerlog_owner;
 
 CREATE FUNCTION public.passed(ns bigint, of_tenant text, recorded_at timestamp with time zone, lanes integer[], upto bigint[], as_of bigint) RETURNS boolean
     LANGUAGE sql STABLE
